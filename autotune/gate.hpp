@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: The capstone authors
+// SPDX-License-Identifier: Apache-2.0
+
+/// \file
+/// The gate: a candidate that is not correct is never timed.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "autotune/launch.hpp"
+#include "autotune/space.hpp"
+#include "core/buffers.hpp"
+
+namespace capstone::tools {
+
+struct verdict {
+  status state = status::ok;
+  std::string why;
+};
+
+/// Tests candidates of one kernel for one column count. Per reduction the run-time path is compared
+/// with the float64 reference once; a candidate must then give the same bits, which is batch
+/// invariance and correctness in one.
+class gate {
+ public:
+  gate(const device& where, const op& of, const kernel_spec& kernel, const problem& shape,
+       executor run, std::uint64_t seed);
+
+  /// The problems that a config is tested on: few rows, around the tile's edges, default and padded
+  /// strides.
+  std::vector<problem> problems(const config& values) const;
+
+  /// All of `problems`, on buffers that all candidates share; the last one twice.
+  verdict test(const config& values);
+
+  /// One problem, on `buffers`. Damage, unwritten elements, wrong values, other bits than the
+  /// reduction's: none passes.
+  verdict test_at(const problem& at, buffer_set& buffers, const config& values);
+
+ private:
+  struct outcome {
+    verdict result;
+    std::uint64_t hash = 0;
+  };
+  outcome run_and_check(const problem& at, buffer_set& buffers, const config& values,
+                        const launch_plan& plan, const std::uint64_t* good_hash);
+  const outcome& reference_of(const problem& at, buffer_set& buffers, const config& values);
+  buffer_set& buffers_of(const problem& at);
+
+  const device& where_;
+  const op& op_;
+  const kernel_spec& kernel_;
+  problem shape_;
+  executor run_;
+  std::uint64_t seed_;
+  std::map<std::string, buffer_set> buffers_;
+  std::map<std::string, outcome> references_;
+};
+
+}  // namespace capstone::tools

@@ -1,0 +1,37 @@
+// SPDX-FileCopyrightText: The capstone authors
+// SPDX-License-Identifier: Apache-2.0
+
+/// \file
+/// `autotune inspect`: what the compiler made of the frozen configs, without a GPU.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace capstone::tools {
+
+struct inspect_request {
+  std::string tree;          ///< whose configs/
+  std::vector<int> archs;    ///< 90 for sm_90; empty: each config's own
+  bool defaults = false;     ///< also the kernels of untuned shapes, for sm_80, 90, 100 and 120
+  int require_width = 0;     ///< bytes that the widest global load of an aligned kernel must have
+  int jobs = 1;
+};
+
+/// Prints a line per kernel; returns the exit code.
+int inspect(const inspect_request& request);
+
+/// Global loads and stores by their width in bytes.
+struct access_widths {
+  std::map<int, int> loads, stores;
+};
+
+/// Reads them from the disassembler's text.
+access_widths read_sass(const std::string& sass);
+
+/// The disassembler's path, or "": `nvdisasm` or `cuobjdump` from PATH, the build folder's Python
+/// packages or the toolkit.
+std::string find_disassembler();
+
+}  // namespace capstone::tools

@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: The capstone authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Exit codes: 0 done, 1 the command line or a file is wrong, 2 refused or stale, 3 a check failed,
+// 5 no device.
+
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+#include <exception>
+#include <new>
+
+#include "claims/bench.hpp"
+#include "claims/select.hpp"
+#include "claims/table.hpp"
+#include "claims/verify.hpp"
+
+namespace {
+
+namespace claims = capstone::claims;
+namespace tools = capstone::tools;
+
+void add_selection(CLI::App* command, claims::selection& wanted,
+                   std::vector<std::string>& plugins) {
+  command->add_option("--kernel", wanted.kernels, "e.g. rms_norm+residual; several with commas")
+      ->delimiter(',');
+  command->add_option("--dtype", wanted.dtypes, "e.g. bf16,f16")->delimiter(',');
+  auto* suite =
+      command->add_option("--suite", wanted.suites, "llm, narrow, wide, odd, edge")->delimiter(',');
+  command
+      ->add_option("--shape", wanted.shapes, "e.g. 4096x8192 or 1:4096:x4x8192, in place of suites")
+      ->excludes(suite);
+  command->add_option("--device", wanted.device, "a GPU's number, or host");
+  command->add_option("--out", wanted.out,
+                      "folder that holds evidence/ (default: the source tree; "
+                      "for the host build/host)");
+  command->add_option("--spec", plugins, "shared object with specs of your own");
+  command->add_option("--seed", wanted.seed, "of the data and the order of rounds");
+}
+
+/// "600", "90s", "10m" or "1h" in seconds.
+double seconds(const std::string& text) {
+  std::size_t used = 0;
+  double value = -1;
+  try {
+    value = std::stod(text, &used);
+  } catch (const std::exception&) {
+    used = 0;
+  }
+  const std::string unit = text.substr(used);
+  const double factor = unit.empty() || unit == "s" ? 1
+                        : unit == "m"               ? 60
+                        : unit == "h"               ? 3600
+                                                    : -1;
+  if (used == 0 || value < 0 || factor < 0)
+    throw std::invalid_argument("budget is '" + text + "'; expected a time like 90s, 10m or 1h");
+  return value * factor;
+}
+
+/// The device, or exit code 5 with a sentence.
+tools::device open_or_exit(const std::string& request) {
+  if (request != "host") {
+    if (const std::string why = tools::why_no_gpu(); !why.empty()) {
+      std::fprintf(stderr,
+                   "claims: %s; the host runs the same pipeline as a self-test with "
+                   "`--device host`\n",
+                   why.c_str());
+      std::exit(5);
+    }
+  }
+  return tools::open_device(request);
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Proves what is claimed about each kernel: correct and fast.");
+  app.require_subcommand(1);
+  claims::selection wanted;
+  claims::bench_options options;
+  std::vector<std::string> plugins;
+  std::string budget, evidence, table_device;
+  bool as_markdown = false;
+
+  auto* verify = app.add_subcommand("verify", "compare every output with a float64 reference");
+  add_selection(verify, wanted, plugins);
+  verify->add_flag("--verbose", wanted.verbose, "a line per problem and output");
+  auto* bench = app.add_subcommand("bench", "race what verify has passed against its baselines");
+  add_selection(bench, wanted, plugins);
+  bench->add_option("--rounds", options.rounds, "every arm once per round (default 40)")
+      ->check(CLI::Range(2, 100000));
+  bench->add_option("--budget", budget, "start nothing more after this long: 90s, 10m, 1h");
+  auto* table = app.add_subcommand("table", "print every record as tab-separated values; no GPU");
+  table->add_option("--evidence", evidence,
+                    "folder of records (default: evidence/ in the source tree)");
+  table->add_option("--device", table_device, "only this device's id, e.g. h200");
+  table->add_flag("--markdown", as_markdown, "a summary per kernel, losses first");
+  auto* check = app.add_subcommand("check", "do all records read, and are they current? no GPU");
+  check->add_option("--evidence", evidence,
+                    "folder of records (default: evidence/ in the source tree)");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 1;
+  }
+
+  if (evidence.empty()) evidence = tools::source_root() + "/evidence";
+  if (*table) return claims::table(evidence, table_device, as_markdown);
+  if (*check) return claims::check(tools::source_root(), evidence);
+  for (const std::string& path : plugins) tools::load_plugin(path);
+  if (*verify) return claims::verify(wanted, open_or_exit(wanted.device));
+  if (!budget.empty()) options.budget_s = seconds(budget);
+  wanted.tuned_only = true;
+  wanted.default_suites = {"llm", "narrow"};
+  return claims::bench(wanted, open_or_exit(wanted.device), options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "claims: out of memory on the device or the host\n");
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "claims: %s\n", error.what());
+  }
+  return 1;
+}

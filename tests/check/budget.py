@@ -1,0 +1,48 @@
+# SPDX-FileCopyrightText: The capstone authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a user pays: the shipped function of one op, instantiated for one dtype and compiled for one
+architecture, in kernels and in compile time."""
+
+import re
+import resource
+import sys
+
+from support import SOURCE, fresh, nvcc, run, setting
+
+KERNELS = 24
+SECONDS = 8.0
+# Processor time, so that a busy machine does not count; a slow one may take this much more before
+# the test fails. Between the two it warns.
+SLACK = 2.0
+
+op = sys.argv[1]
+folder = fresh("budget_" + op)
+source = folder / f"{op}.cu"
+# Taking the address instantiates all that a call would, without an argument list of this op's.
+source.write_text(f"#include <capstone/{op}.cuh>\n"
+                  f"auto shipped() {{ return &capstone::{op}<capstone::bf16>; }}\n")
+
+
+def spent():
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+start = spent()
+nvcc("-O3", "-I", SOURCE / "include", "-c", source, "-o", folder / f"{op}.o")
+seconds = spent() - start
+
+nvcc("-I", SOURCE / "include", "-cubin", source, "-o", folder / f"{op}.cubin")
+sections = run(["readelf", "-SW", folder / f"{op}.cubin"], quiet=True).stdout
+kernels = len(set(re.findall(r"\s\.text\.(\S+)", sections)))
+
+print(f"budget: {op}, bf16, sm_{setting('ARCH')}: {kernels} kernels of {KERNELS}, "
+      f"{seconds:.1f} s of {SECONDS:.0f} s to compile")
+if kernels == 0:
+    sys.exit("no kernel was instantiated: this check would prove nothing")
+if kernels > KERNELS:
+    sys.exit(f"{op} instantiates {kernels} kernels, more than {KERNELS}: let the tuner merge more")
+if seconds > SLACK * SECONDS:
+    sys.exit(f"{op} takes {seconds:.1f} s to compile, more than {SLACK:.0f} times {SECONDS:.0f} s")
+if seconds > SECONDS:
+    print(f"warning: over the budget of {SECONDS:.0f} s")
