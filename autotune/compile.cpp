@@ -56,7 +56,8 @@ image compile_for_gpu(const compile_settings& settings, const std::string& kerne
   nvrtcProgram program{};
   nvrtcCreateProgram(&program, source.c_str(), "candidate.cu", 0, nullptr, nullptr);
   nvrtcAddNameExpression(program, name.c_str());
-  const auto result = nvrtcCompileProgram(program, static_cast<int>(options.size()), options.data());
+  const auto result =
+      nvrtcCompileProgram(program, static_cast<int>(options.size()), options.data());
   std::size_t size = 0;
   nvrtcGetProgramLogSize(program, &size);
   std::string log(size, '\0');

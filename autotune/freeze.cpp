@@ -182,8 +182,9 @@ frozen_config merge(frozen_config fresh, const frozen_config& before,
       fresh.cols.push_back(old);
     }
   }
-  std::sort(fresh.cols.begin(), fresh.cols.end(),
-            [](const auto& a, const auto& b) { return std::tie(a.lo, a.hi) < std::tie(b.lo, b.hi); });
+  std::sort(fresh.cols.begin(), fresh.cols.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.lo, a.hi) < std::tie(b.lo, b.hi);
+  });
   return fresh;
 }
 

@@ -21,8 +21,8 @@ struct verdict {
 };
 
 /// Tests candidates of one kernel for one column count. Per reduction the run-time path is compared
-/// with the float64 reference once; a candidate must then give the same bits, which is batch
-/// invariance and correctness in one.
+/// with the float64 reference once (a slow thing to do); a candidate must then give that path's
+/// bits everywhere, which is batch invariance and correctness in one.
 class gate {
  public:
   gate(const device& where, const op& of, const kernel_spec& kernel, const problem& shape,
@@ -35,18 +35,19 @@ class gate {
   /// All of `problems`, on buffers that all candidates share; the last one twice.
   verdict test(const config& values);
 
-  /// One problem, on `buffers`. Damage, unwritten elements, wrong values, other bits than the
-  /// reduction's: none passes.
-  verdict test_at(const problem& at, buffer_set& buffers, const config& values);
+  /// One problem, on `buffers`. Damage, unwritten elements, other bits than the run-time path's
+  /// and, where that is `compared` with the reference, wrong values: none passes.
+  verdict test_at(const problem& at, buffer_set& buffers, const config& values, bool compared);
 
  private:
   struct outcome {
     verdict result;
     std::uint64_t hash = 0;
   };
-  outcome run_and_check(const problem& at, buffer_set& buffers, const config& values,
-                        const launch_plan& plan, const std::uint64_t* good_hash);
-  const outcome& reference_of(const problem& at, buffer_set& buffers, const config& values);
+  outcome run(buffer_set& buffers, const launch_plan& plan);
+  verdict compare(const problem& at, buffer_set& buffers, const config& values);
+  const outcome& run_time_path(const problem& at, buffer_set& buffers, const config& values,
+                               bool compared);
   buffer_set& buffers_of(const problem& at);
 
   const device& where_;

@@ -102,7 +102,8 @@ std::string disassemble(const std::string& tool, const image& from, const std::s
 std::string widths_text(const std::map<int, int>& widths) {
   std::string text;
   for (auto at = widths.rbegin(); at != widths.rend(); ++at) {
-    text += (text.empty() ? "" : " ") + std::to_string(at->second) + "x" + std::to_string(at->first);
+    if (!text.empty()) text += " ";
+    text += std::to_string(at->second) + "x" + std::to_string(at->first);
   }
   return text.empty() ? "none" : text;
 }

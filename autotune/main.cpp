@@ -63,7 +63,9 @@ std::chrono::milliseconds parse_budget(const std::string& text) {
 
 // The kernel's and dtype's defaults come from what is registered: the tools know no kernel.
 void fill_in(options& given) {
-  if (registry().empty()) throw std::invalid_argument("no spec is registered; load one with --spec");
+  if (registry().empty()) {
+    throw std::invalid_argument("no spec is registered; load one with --spec");
+  }
   if (given.kernels.empty()) {
     given.kernels = {registry().front().kernels.front().name()};
     std::printf("--kernel %s (default)\n", given.kernels[0].c_str());
@@ -78,9 +80,6 @@ void fill_in(options& given) {
     const bool has_bf16 = std::find(known.begin(), known.end(), "bf16") != known.end();
     given.dtype = has_bf16 || known.empty() ? "bf16" : known.front();
     std::printf("--dtype %s (default)\n", given.dtype.c_str());
-  }
-  if (given.jobs <= 0) {
-    given.jobs = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   }
 }
 
@@ -185,17 +184,19 @@ int run_inspect(const options& given) {
   if (!given.arch.empty()) request.archs.push_back(parse_arch(given.arch));
   request.defaults = given.defaults;
   request.require_width = given.require_width;
-  request.jobs = given.jobs > 0 ? given.jobs
-                                : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  request.jobs = given.jobs;
   return inspect(request);
 }
 
 void add_what(CLI::App& to, options& given) {
   to.add_option("--kernel", given.kernels, "kernels, NAME[,NAME]; default: the first one")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   to.add_option("--dtype", given.dtype, "a dtype of the kernel's; default bf16");
   to.add_option("--shape", given.shapes, "4096x4096[,16x8192,1:64:x4x4096]");
-  to.add_option("--suite", given.suites, "the spec's lists of shapes, NAME[,NAME]")->delimiter(',');
+  to.add_option("--suite", given.suites, "the spec's lists of shapes, NAME[,NAME]")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   to.add_option("--device", given.device, "a GPU's number, or host; default 0");
 }
 
@@ -206,7 +207,9 @@ int run(int argc, char** argv) {
   app.footer(footer);
   app.require_subcommand(0, 1);
   app.fallthrough();
-  app.add_option("--spec", given.plugins, "a shared object that registers a spec of your own");
+  // One value an option, or it would swallow the subcommand behind it.
+  app.add_option("--spec", given.plugins, "a shared object that registers a spec of your own")
+      ->allow_extra_args(false);
   app.add_option("--out", given.out, "tree with configs/ and tables; default: the source tree");
   app.add_option("--jobs", given.jobs, "compiler threads; default: all the machine has");
   add_what(app, given);
@@ -222,7 +225,9 @@ int run(int argc, char** argv) {
   space->add_option("--arch", given.arch, "the GPU's kind; default sm_90");
   auto* check = app.add_subcommand("check", "are configs and tables valid and current? (no GPU)");
   auto* emit = app.add_subcommand("emit", "make the tables from the configs again (no GPU)");
-  emit->add_option("--kernel", given.kernels, "only of these")->delimiter(',');
+  emit->add_option("--kernel", given.kernels, "only of these")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   emit->add_option("--table", given.table, "write a table of your own, OUT/NAME.cuh");
   auto* inspect = app.add_subcommand(
       "inspect", "compile the frozen configs; registers, spills, access widths (no GPU)");
@@ -237,6 +242,9 @@ int run(int argc, char** argv) {
     return app.exit(error) == 0 ? exit_ok : exit_usage;
   }
   for (const auto& path : given.plugins) load_plugin(path);
+  if (given.jobs <= 0) {
+    given.jobs = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  }
   if (given.arch.empty() && space->parsed()) given.arch = "sm_90";
   if (space->parsed()) return run_space(given);
   if (check->parsed()) return run_check(given);

@@ -18,11 +18,12 @@ constexpr int screen_rounds = 4;
 constexpr double screen_sample_us = 300;
 constexpr int run_off_rounds = 40, host_run_off_rounds = 15;
 constexpr double run_off_sample_us = 500;
-constexpr int max_sets = 256;           // of tiny shapes; the timer flushes L2 where they are too few
+constexpr int max_sets = 256;           // of tiny shapes; with too few the timer flushes L2
 
 }  // namespace
 
-std::vector<config> best_reductions(const op& of, const std::vector<std::vector<screened>>& shapes) {
+std::vector<config> best_reductions(const op& of,
+                                    const std::vector<std::vector<screened>>& shapes) {
   std::map<config, std::vector<double>> ratios;  // one per shape where it was measured
   for (const auto& results : shapes) {
     std::map<config, double> best;
@@ -57,7 +58,7 @@ std::vector<config> select_finalists(const op& of, std::vector<screened> results
   std::map<config, int> taken;
   for (std::size_t i = 0; i < results.size(); ++i) {
     const auto reduction = part_of(of, results[i].values, part::reduction);
-    const bool kept = std::find(reductions.begin(), reductions.end(), reduction) != reductions.end();
+    const bool kept = std::count(reductions.begin(), reductions.end(), reduction) > 0;
     const bool of_reduction = kept && taken[reduction] < finalists_per_reduction;
     if (i >= static_cast<std::size_t>(finalists_overall) && !of_reduction) continue;
     ++taken[reduction];
@@ -69,8 +70,10 @@ std::vector<config> select_finalists(const op& of, std::vector<screened> results
 double implausible_below_us(const device& where, const traffic_model& traffic) {
   if (where.is_host()) return 0;
   int khz = 0, bits = 0;
-  if (cudaDeviceGetAttribute(&khz, cudaDevAttrMemoryClockRate, where.ordinal) != cudaSuccess ||
-      cudaDeviceGetAttribute(&bits, cudaDevAttrGlobalMemoryBusWidth, where.ordinal) != cudaSuccess) {
+  const auto reads = [&](int& value, cudaDeviceAttr attribute) {
+    return cudaDeviceGetAttribute(&value, attribute, where.ordinal) == cudaSuccess;
+  };
+  if (!reads(khz, cudaDevAttrMemoryClockRate) || !reads(bits, cudaDevAttrGlobalMemoryBusWidth)) {
     cudaGetLastError();
     return 0;
   }
@@ -138,8 +141,9 @@ std::vector<screened> shape_bench::screen(const std::vector<config>& configs, de
     const auto last = std::min(configs.size(), first + batch);
     std::vector<arm> arms = {arm_of("default", default_plans())};
     for (auto i = first; i < last; ++i) arms.push_back(arm_of("candidate", plans_of(configs[i])));
-    const auto times = time_arms(
-        where_, arms, options(screen_rounds, screen_sample_us, warm_ || where_.is_host() ? 0 : 100));
+    const double warm_up_ms = warm_ || where_.is_host() ? 0 : 100;
+    const auto times =
+        time_arms(where_, arms, options(screen_rounds, screen_sample_us, warm_up_ms));
     warm_ = true;
     for (auto i = first; i < last; ++i) {
       results.push_back({configs[i], median(times.arms[i - first + 1].us)});

@@ -81,6 +81,10 @@ void print_entry(const group& work, const cols_entry& entry) {
                 static_cast<long long>(rows.measured_rows), static_cast<long long>(entry.hi),
                 rows.evidence.median_us, rows.evidence.ci_low_us, rows.evidence.ci_high_us,
                 rows.evidence.vs_default, schedule.c_str(), rows.evidence.ties.size());
+    if (rows.evidence.vs_default < 1 / tie_band) {
+      std::printf("  this is slower than the untuned path: more candidates (--budget, "
+                  "--max-candidates) may do better\n");
+    }
   }
 }
 

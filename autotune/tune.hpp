@@ -43,7 +43,7 @@ int tune(const tune_request& request);
 std::string write_table(const std::string& tree, const std::string& op_name,
                         const std::string& table);
 
-/// Limits of a GPU that is not here: 90 as in sm_90. Known for some, else of that generation's kind.
+/// Limits of a GPU that is not here: 90 as in sm_90. Known for some, else a guess.
 device_limits limits_of_arch(int cc);
 
 /// Addresses as aligned as real buffers' would be, for plans that are compiled but not run.

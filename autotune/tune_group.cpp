@@ -98,7 +98,8 @@ class group_tuner {
       auto chosen = select_finalists(*work_.of, times[s], reductions);
       auto bench = bench_of(work_.shapes[s]);
       std::erase_if(chosen, [&](const config& values) {
-        return !still_good(values, gate_.test_at(bench->shape(), bench->first_set(), values));
+        const auto found = gate_.test_at(bench->shape(), bench->first_set(), values, true);
+        return !still_good(values, found);
       });
       if (chosen.empty()) continue;
       auto finals = bench->run_off(chosen);

@@ -71,6 +71,15 @@ def repository_view(folder):
     return folder
 
 
+def shipped_call(op):
+    """A file that instantiates all that a call of an op's function would, for bf16, without an
+    argument list of this op's own. Nothing if its header has no function of its name."""
+    header = f"capstone/{op}.cuh"
+    if not re.search(rf"^status {op}\(", (SOURCE / "include" / header).read_text(), re.M):
+        return ""
+    return f"#include <{header}>\nauto shipped() {{ return &capstone::{op}<capstone::bf16>; }}\n"
+
+
 def without_comments(text):
     """C++ source with its comments blanked, the line numbers kept; strings are left as they are."""
     pattern = r'("(?:\\.|[^"\\\n])*")|(//[^\n]*)|(/\*.*?\*/)'

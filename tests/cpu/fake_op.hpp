@@ -24,11 +24,11 @@ struct fake_params {
 
 // The values of the axis `fault`.
 enum fault { none, writes_nothing, drops_last_column, writes_past_row, overwrites_input, other_bits,
-             racy, refused, crashes, fault_count };
+             racy, refused, crashes, thrice, fault_count };
 
 inline const std::vector<std::string> fault_names = {
     "none", "writes_nothing", "drops_last_column", "writes_past_row", "overwrites_input",
-    "other_bits", "racy", "refused", "crashes"};
+    "other_bits", "racy", "refused", "crashes", "thrice"};
 
 inline kernel_spec fake_kernel() {
   kernel_spec k;
@@ -90,7 +90,7 @@ inline op fake_op() {
   o.dims = {"rows", "cols"};
   o.axes = {{"lanes", part::reduction, {32, 64, 128}, {}, {}, {}, ""},
             {"tile_rows", part::schedule, {1, 2, 4}, {}, {}, {}, ""},
-            {"fault", part::schedule, {0, 1, 2, 3, 4, 5, 6, 7, 8}, fault_names, {}, {}, "fault"}};
+            {"fault", part::schedule, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, fault_names, {}, {}, "fault"}};
   o.rules = {{"a block has at most 256 threads",
               [](const config& c, const problem&, const kernel_spec&, const device_limits&) {
                 return c[0] * c[1] <= 256;
@@ -118,7 +118,8 @@ inline executor fake_executor() {
     const auto cols = kind == "drops_last_column" ? p.cols - 1 : p.cols;
     for (std::int64_t row = 0; row < p.rows; ++row) {
       for (std::int64_t col = 0; col < cols; ++col) {
-        p.y[row * p.stride + col] = 2 * p.x[row * p.stride + col];
+        const float factor = kind == "thrice" ? 3 : 2;
+        p.y[row * p.stride + col] = factor * p.x[row * p.stride + col];
       }
       if (kind == "other_bits") p.y[row * p.stride] *= 1.000001f;
       if (kind == "racy") p.y[row * p.stride] *= 1 + 1e-6f * static_cast<float>(calls % 7);

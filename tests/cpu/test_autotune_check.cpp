@@ -83,7 +83,7 @@ TEST_CASE("check: a current tree passes") {
   CHECK(found.warnings.empty());
 }
 
-TEST_CASE("check: a comment in the source is no change, a constant is; both hashes and the remedy") {
+TEST_CASE("check: a comment in the source is no change, a constant is; hashes and remedy") {
   tree t;
   t.freeze();
   t.write("include/fake.cuh", "int twice(int x) { return 2 * x; }  // a word\n");

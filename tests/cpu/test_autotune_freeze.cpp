@@ -179,7 +179,8 @@ TEST_CASE("emit: a table of the user's is global and names types in full; an emp
   const auto op = fake_op();
   const auto text = emit_table(op, {}, "my_table");
   CHECK(text.find("\nstruct my_table {\n  static constexpr int count = 0;\n"
-                  "  static constexpr capstone::detail::table_row<capstone::row_config> rows[] = {\n"
+                  "  static constexpr capstone::detail::table_row<capstone::row_config> "
+                  "rows[] = {\n"
                   "      {},\n  };\n};\n") != std::string::npos);
   CHECK(text.find("namespace") == std::string::npos);
   CHECK(table_path("out", op, "my_table") == "out/my_table.cuh");

@@ -29,7 +29,7 @@ TEST_CASE("gate: a correct candidate passes") {
 TEST_CASE("gate: a candidate that writes nothing is wrong") {
   const auto found = gated(writes_nothing);
   CHECK(found.state == status::wrong);
-  CHECK(found.why == "at 1x100: output y: row 0, col 0 was not written");
+  CHECK(found.why == "at 37x100: output y: row 0, col 0 was not written");
 }
 
 TEST_CASE("gate: the last column dropped is wrong") {
@@ -41,7 +41,7 @@ TEST_CASE("gate: the last column dropped is wrong") {
 TEST_CASE("gate: a write past the row is wrong") {
   const auto found = gated(writes_past_row);
   CHECK(found.state == status::wrong);
-  CHECK(found.why.find("output y: byte 0 behind the end of row 0 (the last) was overwritten") !=
+  CHECK(found.why.find("output y: byte 0 behind the end of row 36 (the last) was overwritten") !=
         std::string::npos);
 }
 
@@ -55,6 +55,23 @@ TEST_CASE("gate: a value within the tolerance, but other bits than its reduction
   const auto found = gated(other_bits);
   CHECK(found.state == status::wrong);
   CHECK(found.why.find("differs in a bit") != std::string::npos);
+}
+
+TEST_CASE("gate: a fault that candidate and run-time path share meets the reference") {
+  op of = fake_op();
+  of.kernels[0].default_plan = [plan = of.kernels[0].plan](
+                                   const problem& p, const pointers& at, const config& values,
+                                   const device_limits& limits) {
+    return plan(p, at, {values[0], 1, thrice}, limits);
+  };
+  const device host = open_device("host");
+  problem at;
+  at.shape = {64, 100};
+  gate gate(host, of, of.kernels[0], at, fake_executor(), 1);
+  const auto found = gate.test({32, 2, thrice});
+  CHECK(found.state == status::wrong);
+  CHECK(found.why.find("the default schedule of its reduction: y[36, 99] is") !=
+        std::string::npos);
 }
 
 TEST_CASE("gate: two runs that differ are nondeterministic") {

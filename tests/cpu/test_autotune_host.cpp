@@ -20,8 +20,9 @@ namespace {
 
 int exit_of(const std::string& arguments) {
   const auto program = fs::path(CAPSTONE_BINARY_DIR) / "bin/autotune";
-  const int code = std::system(
-      ("CUDA_VISIBLE_DEVICES= '" + program.string() + "' " + arguments + " >/dev/null 2>&1").c_str());
+  const auto command =
+      "CUDA_VISIBLE_DEVICES= '" + program.string() + "' " + arguments + " >/dev/null 2>&1";
+  const int code = std::system(command.c_str());
   return WIFEXITED(code) ? WEXITSTATUS(code) : -1;
 }
 
@@ -70,6 +71,8 @@ TEST_CASE("autotune: exit codes of the command line") {
   CHECK(exit_of("--shape 16x64 --budget soon") == exit_usage);
   CHECK(exit_of("--shape 16x64 --unknown") == exit_usage);
   CHECK(exit_of("--shape 16x64") == exit_no_device);
-  CHECK(exit_of("--shape 16x64 --device host --budget 0.001s --out '" +
-                (fs::temp_directory_path() / "capstone-budget").string() + "'") == exit_budget);
+  const auto out = fs::temp_directory_path() / "capstone-budget";
+  CHECK(exit_of("--shape 16x64 --device host --budget 0.001s --out '" + out.string() + "'") ==
+        exit_budget);
+  fs::remove_all(out);
 }

@@ -27,12 +27,12 @@ TEST_CASE("space: what a rule prunes is counted under its reason") {
   problem at;
   at.shape = {2, 100};
   const auto made = make_space(of, of.kernels[0], at, {});
-  CHECK(made.declared == 81);
+  CHECK(made.declared == 90);
   REQUIRE(made.pruned.size() == 2);
   CHECK(made.pruned[0].first == "a block has at most 256 threads");
-  CHECK(made.pruned[0].second == 9);  // 128 x 4
-  CHECK(made.pruned[1].second == 18);  // tiles of 4 with 32 and 64 lanes
-  CHECK(made.candidates.size() == 54);
+  CHECK(made.pruned[0].second == 10);  // 128 x 4
+  CHECK(made.pruned[1].second == 20);  // tiles of 4 with 32 and 64 lanes
+  CHECK(made.candidates.size() == 60);
   CHECK(made.candidates[0].values == of.kernels[0].default_config(at));
 }
 
@@ -42,7 +42,7 @@ TEST_CASE("space: the default is in it though the axes do not list it") {
   problem at;
   at.shape = {4, 100};
   const auto made = make_space(of, of.kernels[0], at, {});
-  CHECK(made.declared == 82);
+  CHECK(made.declared == 91);
   CHECK(made.candidates[0].values == config{96, 1, none});
 }
 

@@ -162,7 +162,8 @@ TEST_CASE("buffers: what cannot be is refused by name") {
   CHECK_THROWS_WITH(make(x, odd), "buffer y has fill 'pink'; expected normal, large, tiny, "
                                   "constant, zero or uniform");
   CHECK_THROWS_WITH(make(x, alias),
-                    "buffer y aliases buffer 0; expected an input of the same dtype, shape and stride");
+                    "buffer y aliases buffer 0; expected an input of the same dtype, shape and "
+                    "stride");
 }
 
 TEST_CASE("buffers: no rows are no elements") {

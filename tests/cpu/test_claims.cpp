@@ -9,7 +9,7 @@
 #include "claims/table.hpp"
 #include "claims/verify.hpp"
 #include "core/fingerprint.hpp"
-#include "tests/cpu/fake_op.hpp"
+#include "tests/cpu/faulty_scale.hpp"
 
 using namespace capstone::claims;
 using capstone::tests::fake::fake_kernel;

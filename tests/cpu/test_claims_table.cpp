@@ -9,7 +9,7 @@
 
 #include "claims/bench.hpp"
 #include "claims/table.hpp"
-#include "tests/cpu/fake_op.hpp"
+#include "tests/cpu/faulty_scale.hpp"
 
 using namespace capstone::claims;
 using capstone::tests::fake::scratch_tree;

@@ -31,7 +31,8 @@ void flip(void* address) {
 TEST_CASE("buffers: bitwise the same data on host and GPU") {
   if (const auto why = why_no_gpu(); !why.empty()) CAPSTONE_SKIP(why);
   for (const char* fill : {"normal", "large", "tiny", "constant", "zero", "uniform"}) {
-    const buffer_set there(open_device(""), sample(fill), 7), here(open_device("host"), sample(fill), 7);
+    const buffer_set there(open_device(""), sample(fill), 7);
+    const buffer_set here(open_device("host"), sample(fill), 7);
     for (int i = 0; i < 4; ++i) CHECK(there.download(i) == here.download(i));
     CHECK(there.output_hash() == here.output_hash());
   }

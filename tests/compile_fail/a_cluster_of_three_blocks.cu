@@ -1,0 +1,6 @@
+// expect: config.reduction.cluster must be
+// SPDX-FileCopyrightText: The capstone authors
+// SPDX-License-Identifier: Apache-2.0
+#include <capstone/rms_norm.cuh>
+
+static_assert(capstone::detail::legal<capstone::row_config{.reduction = {.cluster = 3}}>::value);
