@@ -36,6 +36,9 @@ struct compile_settings {
   std::string root, header;
   int cc = 0;            ///< 90 for sm_90; 0: the host
   std::string scratch;   ///< a folder for the host's shared objects
+  /// A program that runs `serve_compiler` when called as `PROGRAM compiler CC ROOT HEADER`. Empty:
+  /// compile in this process, where NVRTC lets little run in parallel.
+  std::string program = {};
 };
 
 /// One kernel type, compiled. Compiled with `error` not empty: the compiler's words.
@@ -49,7 +52,10 @@ struct image {
 
 image compile(const compile_settings& settings, const std::string& kernel_type);
 
-/// Compiles in the given order over `jobs` threads; what has not begun at `end` is left out.
+/// The other end of `program`: kernel types come line by line on stdin, images go to stdout.
+int serve_compiler(const std::vector<std::string>& arguments);
+
+/// Compiles in the given order over `jobs` threads, each with a process of its own; what has not begun at `end` is left out.
 /// `done` is called after each, from one thread at a time.
 std::map<std::string, image> compile_all(const compile_settings& settings,
                                          const std::vector<std::string>& kernel_types, int jobs,

@@ -179,7 +179,8 @@ int inspect(const inspect_request& request) {
   for (const auto& each : subjects) groups[{each.cc, each.header}].push_back(each.kernel_type);
   progress compiling("compiling", subjects.size());
   for (const auto& [group, types] : groups) {
-    const compile_settings settings{source_root(), group.second, group.first, scratch.path()};
+    const compile_settings settings{source_root(), group.second, group.first, scratch.path(),
+                                    "/proc/self/exe"};
     for (auto& [type, made] : compile_all(settings, types, request.jobs, deadline::max(),
                                           [&] { compiling.step(1); })) {
       images[{group.first, type}] = std::move(made);

@@ -7,11 +7,13 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <thread>
 
 #include "autotune/check.hpp"
+#include "autotune/compile.hpp"
 #include "autotune/emit.hpp"
 #include "autotune/inspect.hpp"
 #include "autotune/launch.hpp"
@@ -258,6 +260,10 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace capstone::tools;
+  if (argc > 1 && std::string(argv[1]) == "compiler") {  // not a user's: compile_all calls it
+    return serve_compiler({argv + 2, argv + argc});
+  }
+  std::signal(SIGPIPE, SIG_IGN);  // a compiler process that dies is an error of its candidate
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);  // whole lines, in order with the progress
   const auto fail = [](const std::exception& error, int code) {
     std::fprintf(stderr, "autotune: %s\n", error.what());

@@ -198,7 +198,8 @@ int tune(const tune_request& request) {
   std::map<std::string, image> images;
   progress compiling("compiling", total);
   for (const auto& [header, list] : types) {
-    const compile_settings settings{source_root(), header, where.limits.cc, scratch.path()};
+    const compile_settings settings{source_root(), header, where.limits.cc, scratch.path(),
+                                    "/proc/self/exe"};
     images.merge(compile_all(settings, list, request.jobs, compile_end,
                              [&] { compiling.step(1); }));
   }

@@ -85,7 +85,7 @@ void add_row_plans(kernel_spec& k, const std::string& type_prefix, Prepare prepa
     const row_config c = to_row_config(values);
     if (c.schedule.load_bytes > call.vector * Op::element_bytes) return otherwise(p, at, values, d);
     return make_launch_plan(
-        type_name(c, detail::row_steps(c.reduction, call.params.cols)), call.params,
+        type_name(detail::compiled_part(c), detail::row_steps(c.reduction, call.params.cols)), call.params,
         {detail::row_grid(c, call.params.rows, d.sms), detail::block_threads(c), c.reduction.cluster});
   };
   k.default_config = [](const problem& p) {

@@ -311,7 +311,7 @@ bool hand_written(const problem& p, const pointers& at, const device_limits& d, 
       if (detail::choose<table>({d.cc, d.sms, d.l2_bytes}, "", "bf16", p.shape[0], p.shape[1], 2).row == I) {
         if (launch) {
           const auto q = bind<bf16, bf16, bf16, false>(p, at);
-          hand_written_kernel<c, int(detail::row_steps(c.reduction, 4096))>
+          hand_written_kernel<detail::compiled_part(c), int(detail::row_steps(c.reduction, 4096))>
               <<<unsigned(detail::row_grid(c, q.rows, d.sms)), detail::block_threads(c), 0, stream>>>(q, float(1.0 / 4096));
         }
         return true;

@@ -42,6 +42,6 @@ configure_and_build() {
   if [ ! -f "$build/CMakeCache.txt" ] && command -v ninja >/dev/null; then generator=(-G Ninja); fi
   step "Configuring in build/"
   cmake -S "$root" -B "$build" "${generator[@]}"
-  step "Building $* with $jobs jobs"
+  step "Building ${*:-everything} with $jobs jobs"
   cmake --build "$build" --parallel "$jobs" ${1:+--target "$@"}
 }

@@ -239,8 +239,8 @@ struct rms_norm_options {
 /// \param p see `rms_norm_problem`. y and residual_out may each be exactly x or residual (same
 ///   pointer, stride and element size), else must be apart from them, from each other and from
 ///   weight. Any alignment of at least one element works; 16 bytes is fastest.
-/// \param stream work is enqueued here, on the device the stream belongs to. Nothing else is:
-///   no allocation, no synchronisation. Safe in graph capture.
+/// \param stream work is enqueued here, on the device the stream belongs to (in a graph capture:
+///   the current device). Nothing else is done: no allocation, no synchronisation.
 /// \return ok, or a status whose sentence() names the argument, its value and what was expected.
 ///   rows == 0 is success without a launch.
 /// Cost: rows * cols * (sizeof(X) * (residual ? 3 : 1) + sizeof(Out)) bytes moved, 4 flops an element.

@@ -146,8 +146,10 @@ TEST_CASE("rms_norm: captured in a graph it gives the same bits as a plain call"
   cudaGraph_t graph;
   cudaGraphExec_t exec;
   CHECK_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-  REQUIRE(rms_norm<f16>({.x = dx.get(), .y = y.get(), .rows = rows, .cols = cols}, stream).ok());
-  CHECK_CUDA(cudaStreamEndCapture(stream, &graph));
+  const status captured = rms_norm<f16>({.x = dx.get(), .y = y.get(), .rows = rows, .cols = cols}, stream);
+  const cudaError_t ended = cudaStreamEndCapture(stream, &graph);  // a failure must not poison later tests
+  REQUIRE_MESSAGE(captured.ok(), captured.sentence().c_str());
+  CHECK_CUDA(ended);
   CHECK_CUDA(cudaGraphInstantiate(&exec, graph, 0));
   CHECK_CUDA(cudaGraphLaunch(exec, stream));
   CHECK_CUDA(cudaStreamSynchronize(stream));

@@ -118,10 +118,16 @@ int widest_vector(const matrix_view (&all)[N]) {
   return 1;
 }
 
+/// The part of a config that is compiled: how many blocks a looping grid has changes only the grid.
+constexpr row_config compiled_part(row_config c) {
+  c.schedule.persistent = 0;
+  return c;
+}
+
 /// The kernel of `Op` for row `I` of its table, registers sized for the widest row it covers.
 template <class Op, class Table, int I>
 using table_kernel = typename Op::template kernel<
-    Table::rows[I].config,
+    compiled_part(Table::rows[I].config),
     int(row_steps(Table::rows[I].config.reduction, Table::rows[I].cols_max))>;
 
 /// The config of the run-time path: its reduction comes with the params, these lanes are not used.
@@ -225,9 +231,15 @@ cudaError_t launch(const typename Kernel::params& p, const launch_size& size, cu
 /// Selects and launches on the device that `stream` belongs to, which need not be the current one.
 template <class Op, class Table>
 status launch_rows(typename Op::params p, int vector, cudaStream_t stream) {
-  int current = 0, target = 0;
+  int current = 0;
   if (const cudaError_t e = cudaGetDevice(&current)) return e;
-  if (const cudaError_t e = cudaStreamGetDevice(stream, &target)) return e;
+  int target = current;
+  // CUDA refuses to name the device of a stream that is being captured (13.0, driver 580), so a
+  // capture goes by the current device; it has to be the stream's for any launch in it anyway.
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  if (const cudaError_t e = cudaStreamIsCapturing(stream, &capture)) return e;
+  if (capture == cudaStreamCaptureStatusNone)
+    if (const cudaError_t e = cudaStreamGetDevice(stream, &target)) return e;
   if (target != current)
     if (const cudaError_t e = cudaSetDevice(target)) return e;
   const device_key key = target < device_list::most ? device_list::get().keys[target] : device_key{};
