@@ -14,7 +14,8 @@ if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
                PATH_SUFFIXES bin NO_CACHE)
   if(NOT capstone_nvcc)
     message(FATAL_ERROR "nvcc was not found on the PATH, in CUDA_HOME or in /usr/local/cuda/bin. "
-      "Install a CUDA toolkit, 12.8 or newer, or name its compiler: -DCMAKE_CUDA_COMPILER=/path/to/nvcc")
+      "Install a CUDA toolkit, 12.8 or newer, or name its compiler: "
+      "-DCMAKE_CUDA_COMPILER=/path/to/nvcc")
   endif()
   set(CMAKE_CUDA_COMPILER ${capstone_nvcc} CACHE FILEPATH "CUDA compiler")
 endif()

@@ -5,7 +5,8 @@
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=$root/build
 jobs=$(nproc 2>/dev/null || echo 2)
-# Exit codes of the scripts: 1 a step failed, 2 wrong usage, 3 no CUDA compiler, 4 a package missing.
+# The scripts end with 1 if a step failed, 2 on wrong usage, 3 without a CUDA compiler, 4 if a
+# package is missing.
 exit_usage=2 exit_no_nvcc=3 exit_missing=4
 
 step() { printf '\n== [%3d s] %s\n' "$SECONDS" "$*"; }

@@ -19,9 +19,9 @@ for case in xml.parse(sys.argv[1]).getroot().iter("testcase"):
     budgets += re.findall(r"^(?:budget|warning): .+$", output, re.M)
 
 if built_only:
-    print(f"{len(built_only)} of {count} tests built a program and did not run it, for want of a GPU:")
+    print(f"{len(built_only)} of {count} tests built a program and, without a GPU, did not run it:")
     print("".join(f"    {name}\n" for name in built_only), end="")
-print(f"{sum(map(len, skipped.values()))} of {count} tests were skipped" + ("." if not skipped else ":"))
+print(f"{sum(map(len, skipped.values()))} of {count} tests were skipped{':' if skipped else '.'}")
 for reason, names in skipped.items():
     print(f"  {len(names)} because: {reason}")
     print("".join(f"    {name}\n" for name in names), end="")

@@ -3,4 +3,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <capstone/rms_norm.cuh>
 
-static_assert(capstone::detail::legal<capstone::row_config{.reduction = {.cluster = 2}, .schedule = {.tile_rows = 2}}>::value);
+static_assert(capstone::detail::legal<capstone::row_config{.reduction = {.cluster = 2},
+                                                           .schedule = {.tile_rows = 2}}>::value);
