@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "core/progress.hpp"
 #include "core/device.hpp"
 
 namespace capstone::tools {
@@ -48,20 +49,5 @@ device_limits limits_of_arch(int cc);
 
 /// Addresses as aligned as real buffers' would be, for plans that are compiled but not run.
 pointers fake_pointers(const std::vector<buffer_desc>& buffers);
-
-/// A line on stderr that says what is left. Rewritten on a terminal, else now and then a new one.
-class progress {
- public:
-  progress(std::string what, std::size_t total);
-  void step(std::size_t count);
-  void finish();
-
- private:
-  void show();
-  std::string what_;
-  std::size_t total_, done_ = 0;
-  bool terminal_;
-  std::chrono::steady_clock::time_point begin_, shown_;
-};
 
 }  // namespace capstone::tools

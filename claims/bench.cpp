@@ -49,7 +49,9 @@ arm own_arm(const char* name, const device& where, const kernel_spec& kernel, co
 }
 
 /// "" if a run of the baseline passes the kernel's own check by and large. It may add in another
-/// order and round once or twice more than the kernel does; a wrong one is off by much more.
+/// order and round once more than the kernel does: a rounding to the same type moves a value at the
+/// foot of a binade by twice the bound at its top, and the last rounding may cross into the next
+/// one, so 5 bounds (4.01 was seen). A wrong one is off by much more.
 std::string why_wrong(const device& where, const kernel_spec& kernel, const problem& what,
                       buffer_set& set, const baseline& b, void* workspace, const config& values) {
   set.reset();
@@ -57,7 +59,7 @@ std::string why_wrong(const device& where, const kernel_spec& kernel, const prob
   if (const std::string damage = set.find_damage(); !damage.empty()) return damage;  // waits, too
   if (const std::string gap = set.find_unwritten(); !gap.empty()) return gap;
   for (const check_result& r : kernel.check(what, set.data(), set.data(), values, where.is_host()))
-    if (!(r.worst_ratio <= 4))
+    if (!(r.worst_ratio <= 5))
       return r.output + " is off by " + format_double(recorded(r.worst_ratio)) + " bounds";
   return "";
 }

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <map>
 
+#include "core/progress.hpp"
 #include "core/buffers.hpp"
 #include "core/timer.hpp"
 
@@ -153,10 +154,10 @@ int verify(const selection& wanted, const device& where) {
     verify_record record{
         run, describe(where), c.kernel->name(), c.kernel->dtype, c.kernel->rounding, {}};
     std::map<std::string, tally> suites;
+    tools::progress shown("verify " + name, c.problems.size());
     for (std::size_t i = 0; i < c.problems.size(); ++i) {
       const suite_problem& item = c.problems[i];
-      std::fprintf(stderr, "verify %s %s: %zu of %zu\n", name.c_str(), item.suite.c_str(), i + 1,
-                   c.problems.size());
+      shown.step(1);
       tally& t = suites[item.suite];
       const std::size_t needed = verify_bytes(*c.kernel, item.what);
       if (needed > free_memory(where) / 10 * 9) {

@@ -41,7 +41,7 @@ std::vector<axis> row_axes() {
       schedule_axis("load_bytes", &row_schedule::load_bytes, {8, 16}),
       schedule_axis("hold", &row_schedule::hold, {0, 1, 2}, {"registers", "packed", "reread"},
                     "row_hold"),
-      schedule_axis("weights", &row_schedule::weights, {0, 1, 2}, {"early", "late", "as_used"},
+      schedule_axis("weights", &row_schedule::weights, {0, 1, 2, 3}, {"early", "late", "as_used", "once"},
                     "row_weights"),
       schedule_axis("persistent", &row_schedule::persistent, {0, 1, 2, 4, 8}),
       schedule_axis("cache", &row_schedule::cache, {0, 1}, {"normal", "streaming"},
@@ -154,6 +154,10 @@ std::vector<rule> row_rules() {
   add("weights as used differ from late weights only with more than one vector a lane",
       [](const config& c, const problem& p, const spec&, const limits&) {
         return c[weights] != int(row_weights::as_used) || steps(c, p) > 1;
+      });
+  add("weights are kept once only by a grid that loops",
+      [](const config& c, const problem&, const spec&, const limits&) {
+        return c[weights] != int(row_weights::once) || c[persistent] > 0;
       });
   add("a looping grid keeps 1024 to 2048 threads an SM and has two tiles or more for each block",
       [](const config& c, const problem& p, const spec&, const limits& d) {

@@ -30,7 +30,7 @@ struct l2_normalize_kernel : row_kernel<C, Steps, sizeof(T)> {
   using base = row_kernel<C, Steps, sizeof(T)>;
   using params = l2_normalize_params<T>;
 
-  template <class Team>
+  template <row_schedule S, class Team>
   static CAPSTONE_FN void run(Team& team, const params& p) {
     for (int64 row = team.first_row(); row < p.rows; row += team.row_step()) {
       const T* const x = p.x + row * p.cols;
@@ -40,7 +40,7 @@ struct l2_normalize_kernel : row_kernel<C, Steps, sizeof(T)> {
         if (at.inside) v = load<base::vector>(x + at.offset);
         return v;
       };
-      const auto kept = team.template hold<base::hold != row_hold::reread>(load_x);
+      const auto kept = team.template hold<S.hold != row_hold::reread>(load_x);
       const auto value = [&](auto at) { return widen(kept(at)); };
       const float squares = team.template reduce<add>(value, [](float part, float v) { return fma_rn(v, v, part); });
       const float scale = rsqrt(add_rn(squares, p.eps));

@@ -59,16 +59,21 @@ struct rms_norm_kernel : row_kernel<C, Steps, sizeof(X)> {
   using base = row_kernel<C, Steps, sizeof(X)>;
   using params = rms_norm_params<X, W, Out>;
   static constexpr int vector = base::vector;
-  static constexpr row_hold hold = base::hold;
-  static constexpr cache_use cache = base::cache;
   static constexpr bool round_sum = Residual && (Rounding == rounding::sum || Rounding == rounding::both);
   static constexpr bool round_normalized =
       Rounding == rounding::normalized || Rounding == rounding::both;
 
-  template <class Team>
+  template <row_schedule S, class Team>
   static CAPSTONE_FN void run(Team& team, const params& p) {
-    const W* const weight = p.weight;
+    constexpr cache_use cache = S.cache;
+    constexpr bool packed = S.hold == row_hold::packed;
     const float offset = p.weight_offset;
+    const auto load_weight = [weight = p.weight](auto at) {
+      raw<W, vector> w = filled<W, vector>(1.0f);
+      if (at.inside && weight != nullptr) w = load_constant<vector>(weight + at.offset);
+      return w;
+    };
+    const auto kept_weight = team.template hold<S.weights == row_weights::once>(load_weight);
     for (int64 row = team.first_row(); row < p.rows; row += team.row_step()) {
       const X* const x = p.x + row * p.x_stride;
       const X* const residual = Residual ? p.residual + row * p.residual_stride : nullptr;
@@ -83,14 +88,8 @@ struct rms_norm_kernel : row_kernel<C, Steps, sizeof(X)> {
           return v;
         };
       };
-      const auto load_weight = [=](auto at) {
-        raw<W, vector> w = filled<W, vector>(1.0f);
-        if (at.inside && weight != nullptr) w = load_constant<vector>(weight + at.offset);
-        return w;
-      };
-
-      const auto x_part = team.template hold<hold == row_hold::packed>(load_row(x));
-      const auto residual_part = team.template hold<hold == row_hold::packed && Residual>(load_row(residual));
+      const auto x_part = team.template hold<packed>(load_row(x));
+      const auto residual_part = team.template hold<packed && Residual>(load_row(residual));
       const auto sum = [&](auto at) {
         floats<vector> h = widen(x_part(at));
         if constexpr (Residual) {
@@ -102,13 +101,13 @@ struct rms_norm_kernel : row_kernel<C, Steps, sizeof(X)> {
         }
         return h;
       };
-      const auto h = team.template hold<hold == row_hold::registers>(sum);
-      const auto early_weight = team.template hold<base::weights == row_weights::early>(load_weight);
+      const auto h = team.template hold<S.hold == row_hold::registers>(sum);
+      const auto early_weight = team.template hold<S.weights == row_weights::early>(kept_weight);
 
       const float square_sum =
           team.template reduce<add>(h, [](float part, float v) { return fma_rn(v, v, part); });
       const float rstd = rsqrt(fma_rn(square_sum, p.inverse_cols, p.eps));
-      const auto w = team.template hold<base::weights == row_weights::late>(early_weight);
+      const auto w = team.template hold<S.weights == row_weights::late>(early_weight);
 
       // The sum is written here and not before the reduction: when the row is read again, an
       // output that aliases an input must not have changed yet.
@@ -140,6 +139,8 @@ template <> inline constexpr const char* dtype_token<bf16> = "bf16";
 /// "bf16", or "bf16-f32-bf16" where x, weight and out differ.
 template <class X, class W, class Out>
 struct dtype_name {
+  static_assert(dtype_token<X> != nullptr && dtype_token<W> != nullptr && dtype_token<Out> != nullptr,
+                "the element types of x, weight and y must be f32, f16 or bf16");
   char text[16] = {};
   constexpr dtype_name() {
     int n = 0;

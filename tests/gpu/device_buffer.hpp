@@ -21,7 +21,10 @@ namespace capstone::tests {
 template <class T>
 class device_buffer {
  public:
-  explicit device_buffer(std::size_t n) : n_(n) { CHECK_CUDA(cudaMalloc(&data_, (n + 64) * sizeof(T))); }
+  explicit device_buffer(std::size_t n) : n_(n) {
+    CHECK_CUDA(cudaMalloc(&data_, (n + 64) * sizeof(T)));
+    poison();
+  }
   explicit device_buffer(const std::vector<T>& from) : device_buffer(from.size()) { put(from); }
   device_buffer(const device_buffer&) = delete;
   ~device_buffer() { cudaFree(data_); }

@@ -20,24 +20,16 @@ struct reduce_params {
   int tile_rows;
 };
 
-template <class Shape>
-struct reduce_kernel {
+template <row_config C, int Steps, int Vector>
+struct reduce_kernel : detail::row_kernel<C, Steps, sizeof(f16)> {
   using params = reduce_params;
-  using shape = Shape;
-  static constexpr int max_threads = 1024;
-  static CAPSTONE_FN shape make_shape(const params& p) {
-    if constexpr (requires(shape s) { s.lanes_; })
-      return {p.reduction.lanes, p.reduction.elements, p.reduction.cluster, p.tile_rows};
-    else
-      return {};
-  }
-  template <class Team>
+  template <row_schedule S, class Team>
   static CAPSTONE_FN void run(Team& team, const params& p) {
     for (detail::int64 row = team.first_row(); row < p.rows; row += team.row_step()) {
       const f16* x = p.x + row * p.cols;
       const auto load = [=](auto at) {
-        detail::raw<f16, Shape::vector> v{};
-        if (at.inside) v = detail::load<Shape::vector>(x + at.offset);
+        detail::raw<f16, Vector> v{};
+        if (at.inside) v = detail::load<Vector>(x + at.offset);
         return detail::widen(v);
       };
       const float squares = team.template reduce<detail::add>(load, [](float a, float v) { return detail::fma_rn(v, v, a); });
@@ -57,8 +49,8 @@ void compare() {
   CAPTURE(C.schedule.tile_rows);
   CAPTURE(Cols);
   constexpr int rows = 29, steps = int(detail::row_steps(C.reduction, Cols));
-  using fixed = reduce_kernel<detail::static_shape<C.reduction.lanes, C.reduction.elements, C.reduction.cluster, steps, C.schedule.tile_rows, Vector>>;
-  using free_shape = reduce_kernel<detail::runtime_shape<Vector>>;
+  using fixed = reduce_kernel<C, steps, Vector>;
+  using at_run_time = reduce_kernel<detail::runtime_config(2 * Vector), 0, Vector>;
 
   const auto x = normals<f16>(rows * Cols, 7 + Cols);
   const device_buffer<f16> dx(x);
@@ -72,7 +64,7 @@ void compare() {
   const auto on_device = out.host();
   out.poison();
   // Half the grid: every team works on several rows.
-  CHECK_CUDA(detail::launch<free_shape>(p, {(size.blocks / size.cluster + 1) / 2 * size.cluster, size.threads, size.cluster}, nullptr));
+  CHECK_CUDA(detail::launch<at_run_time>(p, {(size.blocks / size.cluster + 1) / 2 * size.cluster, size.threads, size.cluster}, nullptr));
   CHECK_CUDA(cudaDeviceSynchronize());
   CHECK(same_bits(out.host(), on_device));
 
@@ -82,9 +74,9 @@ void compare() {
   CHECK(same_bits(on_host, on_device));
 }
 
-template <int Lanes, int Elements, int Cluster, int TileRows>
+template <int Lanes, int Elements, int Cluster, int TileRows, int Vector = 8>
 constexpr row_config config_of() {
-  return {.reduction = {Lanes, Elements, Cluster}, .schedule = {.tile_rows = TileRows}};
+  return {.reduction = {Lanes, Elements, Cluster}, .schedule = {.tile_rows = TileRows, .load_bytes = 2 * Vector}};
 }
 
 }  // namespace
@@ -96,7 +88,7 @@ TEST_CASE("team: host and device agree bitwise on sums and maxima, parts of a wa
   compare<config_of<8, 16, 1, 7>(), 200>();
   compare<config_of<16, 8, 1, 8>(), 256>();
   compare<config_of<32, 8, 1, 4>(), 1000>();
-  compare<config_of<4, 1, 1, 32>(), 13, 1>();
+  compare<config_of<4, 1, 1, 32, 1>(), 13, 1>();
 }
 
 TEST_CASE("team: host and device agree bitwise on sums and maxima, several warps") {
@@ -106,7 +98,7 @@ TEST_CASE("team: host and device agree bitwise on sums and maxima, several warps
   compare<config_of<256, 8, 1, 1>(), 4096>();
   compare<config_of<448, 16, 1, 1>(), 7168>();
   compare<config_of<1024, 8, 1, 1>(), 8200>();
-  compare<config_of<128, 4, 1, 1>(), 769, 1>();
+  compare<config_of<128, 4, 1, 1, 1>(), 769, 1>();
 }
 
 TEST_CASE("team: host and device agree bitwise on sums and maxima, clusters") {
@@ -129,7 +121,7 @@ TEST_CASE("team: a maximum keeps a NaN wherever it stands") {
     const device_buffer<f16> dx(x);
     device_buffer<float> out(3);
     constexpr row_config c = config_of<64, 8, 1, 1>();
-    CHECK_CUDA((detail::launch<reduce_kernel<detail::static_shape<64, 8, 1, 2, 1, 8>>>(
+    CHECK_CUDA((detail::launch<reduce_kernel<config_of<64, 8, 1, 1>(), 2, 8>>(
         {dx.get(), out.get(), 1, cols, c.reduction, 1}, {1, 64, 1}, nullptr)));
     CHECK_CUDA(cudaDeviceSynchronize());
     CHECK(std::isnan(out.host()[1]));

@@ -21,9 +21,7 @@ namespace capstone::detail {
 template <class Kernel>
 __global__ void __launch_bounds__(Kernel::max_threads)
     entry(const __grid_constant__ typename Kernel::params p) {
-  device_team<typename Kernel::shape> team(Kernel::make_shape(p), p.cols);
-  Kernel::run(team, p);
-  team.finish();
+  Kernel::template on_team<Kernel, device_team>(p);
 }
 #endif
 
@@ -32,12 +30,9 @@ __global__ void __launch_bounds__(Kernel::max_threads)
 /// Runs `Kernel` on the host team over the rows that a grid of `blocks` blocks would work on.
 template <class Kernel>
 void run_on_host(const typename Kernel::params& p, int64 blocks) {
-  const auto shape = Kernel::make_shape(p);
-  const int64 step = blocks / shape.cluster() * shape.tile_rows();
-  for (int64 first = 0; first < step; ++first) {
-    host_team<typename Kernel::shape> team(shape, p.cols, first, step);
-    Kernel::run(team, p);
-  }
+  const int64 step = blocks / Kernel::team_blocks(p) * Kernel::team_rows(p);
+  for (int64 first = 0; first < step; ++first)
+    Kernel::template on_team<Kernel, host_team>(p, first, step);
 }
 
 /// Grid, block and cluster of one launch.

@@ -25,9 +25,9 @@ enum class row_hold : int {
   reread,     ///< not at all: read again, mostly from L2
 };
 
-/// When the weights are loaded: all before the reduction, to overlap it; all after it; or each
-/// vector where it is used, to save registers.
-enum class row_weights : int { early, late, as_used };
+/// When the weights are loaded: all before the reduction, to overlap it; all after it; each vector
+/// where it is used, to save registers; or once for all rows of a looping grid.
+enum class row_weights : int { early, late, as_used, once };
 
 /// What may differ from call to call: it cannot change a bit of a result.
 struct row_schedule {
@@ -106,36 +106,51 @@ struct legal {
   static constexpr bool value = true;
 };
 
-/// What every kernel of rows has; a kernel derives from it and adds `params` and `run`. The params
-/// have the members rows, cols, tile_rows and reduction. With Steps == 0 it is the run-time path:
-/// the reduction comes with the params.
+/// Vectors a lane of the run-time path holds; longer rows are read twice. Two are 16384 columns of a
+/// 16-bit type; four spill with a residual at the 64 registers that 1024 threads leave each.
+inline constexpr int held_units = 2;
+
+/// What every kernel of rows has; a kernel derives from it and adds `params` and
+/// `template <row_schedule S, class Team> static void run(Team&, const params&)`. The params have the
+/// members rows, cols, tile_rows and reduction. With Steps == 0 it is the run-time path: the
+/// reduction comes with the params.
 template <row_config C, int Steps, int ElementBytes>
 struct row_kernel {
   static_assert(legal<C>::value);
+  static constexpr bool at_run_time = Steps == 0;
   static constexpr int vector = C.schedule.load_bytes / ElementBytes;
-  static constexpr int max_threads = Steps == 0 ? 1024 : block_threads(C);
-  static constexpr row_hold hold = C.schedule.hold;
-  static constexpr row_weights weights = C.schedule.weights;
-  static constexpr cache_use cache = C.schedule.cache;
+  static constexpr int max_threads = at_run_time ? 1024 : block_threads(C);
+  static constexpr row_schedule schedule = C.schedule;
 
-  template <bool AtRunTime, class = void>
-  struct shape_of {
-    using type = static_shape<C.reduction.lanes, C.reduction.elements, C.reduction.cluster, Steps,
-                              C.schedule.tile_rows, vector>;
-    template <class Params>
-    static CAPSTONE_FN type make(const Params&) { return {}; }
-  };
-  template <class Unused>
-  struct shape_of<true, Unused> {
-    using type = runtime_shape<vector>;
-    template <class Params>
-    static CAPSTONE_FN type make(const Params& p) {
-      return {p.reduction.lanes, p.reduction.elements, p.reduction.cluster, p.tile_rows};
-    }
-  };
-  using shape = typename shape_of<Steps == 0>::type;
+  /// Blocks that share a row, and rows a block works on at a time.
   template <class Params>
-  static CAPSTONE_FN shape make_shape(const Params& p) { return shape_of<Steps == 0>::make(p); }
+  static int team_blocks(const Params& p) { return at_run_time ? p.reduction.cluster : C.reduction.cluster; }
+  template <class Params>
+  static int team_rows(const Params& p) { return at_run_time ? p.tile_rows : C.schedule.tile_rows; }
+
+  /// Runs `Kernel` on a team built as Team<shape>(shape, cols, where...).
+  template <class Kernel, template <class> class Team, class Params, class... Where>
+  static CAPSTONE_FN void on_team(const Params& p, Where... where) {
+    if constexpr (at_run_time) {
+      const row_reduction& r = p.reduction;
+      // Only the widest access has one vector a step; the others are for what is not aligned.
+      if constexpr (C.schedule.load_bytes == 16)
+        if (r.elements == vector && p.cols <= int64(r.lanes) * r.cluster * vector * held_units) {
+          constexpr row_schedule held{.hold = row_hold::packed, .weights = row_weights::early};
+          Team<short_row_shape<vector, held_units>> team({r.lanes, r.cluster, p.tile_rows}, p.cols, where...);
+          Kernel::template run<held>(team, p);
+          return team.finish();
+        }
+      Team<runtime_shape<vector>> team({r.lanes, r.elements, r.cluster, p.tile_rows}, p.cols, where...);
+      Kernel::template run<schedule>(team, p);
+      team.finish();
+    } else {
+      Team<static_shape<C.reduction.lanes, C.reduction.elements, C.reduction.cluster, Steps,
+                        C.schedule.tile_rows, vector>> team({}, p.cols, where...);
+      Kernel::template run<schedule>(team, p);
+      team.finish();
+    }
+  }
 };
 
 }  // namespace detail

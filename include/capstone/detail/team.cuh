@@ -44,6 +44,20 @@ struct runtime_shape {
   }
 };
 
+/// The run-time mapping of rows short enough to be held: `Units` vectors a lane, one a step, so that
+/// everything unrolls and what lies beyond the row is masked.
+template <int Vector, int Units>
+struct short_row_shape {
+  using index = int;
+  static constexpr int vector = Vector, unroll = Units, max_lanes = 1024, max_team = 8 * 1024;
+  int lanes_, cluster_, tile_rows_;
+  CAPSTONE_FN int lanes() const { return lanes_; }
+  static CAPSTONE_FN constexpr int elements() { return Vector; }
+  CAPSTONE_FN int cluster() const { return cluster_; }
+  CAPSTONE_FN int tile_rows() const { return tile_rows_; }
+  static CAPSTONE_FN constexpr int units(index) { return Units; }
+};
+
 /// One vector of a row: who owns it and where it lies.
 template <class Index>
 struct position {
@@ -86,6 +100,13 @@ CAPSTONE_FN constexpr int combine_depth(int lanes, int cluster) {
 }
 
 #if defined(__CUDACC__)
+
+/// 2 x 32 warp partials, then 2 cluster cells: one array per kernel, however many teams and
+/// reductions its code has.
+__device__ __forceinline__ float* team_scratch() {
+  __shared__ float cells[66];
+  return cells;
+}
 
 /// One team of a block, from the point of view of one of its threads.
 template <class Shape>
@@ -169,7 +190,7 @@ class device_team {
 
     // Two buffers in turn: a warp that runs ahead into the next reduction writes the other one, and
     // it cannot come back to this one before the barrier that all readers of it have reached.
-    float* const parts = scratch() + 32 * parity_;
+    float* const parts = team_scratch() + 32 * parity_;
     const int warp = int(threadIdx.x) / 32, first = team_ * (lanes / 32), warps = lanes / 32;
     if (threadIdx.x % 32 == 0) parts[warp] = v;
     barrier();
@@ -186,7 +207,7 @@ class device_team {
   template <class Op>
   __device__ __forceinline__ float clustered(float v) {
     if (shape_.cluster() == 1) return v;
-    float* const cell = scratch() + 64 + parity_;
+    float* const cell = team_scratch() + 64 + parity_;
     if (threadIdx.x == 0) *cell = v;
     cluster_sync();
     float sum = 0;
@@ -221,12 +242,6 @@ class device_team {
     asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(v) : "r"(address) : "memory");
 #endif
     return v;
-  }
-
-  // 2 x 32 warp partials, then 2 cluster cells: one array per kernel, however many reductions.
-  static __device__ __forceinline__ float* scratch() {
-    __shared__ float cells[66];
-    return cells;
   }
 
   Shape shape_;

@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: The capstone authors
 // SPDX-License-Identifier: Apache-2.0
+
+#include "core/progress.hpp"
+
 #include <unistd.h>
 
 #include <cstdio>
-
-#include "autotune/tune.hpp"
 
 namespace capstone::tools {
 namespace {
