@@ -223,43 +223,53 @@ void unfused(const rms_norm_problem<X, W, Out>& p, void* workspace, cudaStream_t
 // The twin of the team kernel: the same config written out by hand, without a team, for the price
 // of the abstraction. Same contract (run-time columns, strides, optional weight), bf16, no residual.
 template <row_config C, int Steps>
-__global__ void __launch_bounds__(detail::block_threads(C))
+struct twin_of {  // a type, because nvcc cannot name the value in the host stub
+  static constexpr row_config config = C;
+  static constexpr int steps = Steps;
+};
+template <class Twin>
+__global__ void __launch_bounds__(detail::block_threads(Twin::config))
     hand_written_kernel(const __grid_constant__ rms_norm_problem<bf16> p, float inverse_cols) {
-  constexpr int lanes = C.reduction.lanes, warps = lanes / 32;
+  constexpr row_config C = Twin::config;
+  constexpr int Steps = Twin::steps;
+  constexpr int lanes = C.reduction.lanes, warps = lanes / 32, elements = C.reduction.elements;
   constexpr bool streams = C.schedule.cache == detail::cache_use::streaming;
+  using word = std::conditional_t<elements == 8, uint4, uint2>;
+  union access {
+    word w;
+    unsigned u[elements / 2];
+  };
   __shared__ float parts[2][32];
   const int team = int(threadIdx.x) / lanes, lane = int(threadIdx.x) % lanes;
   const int cols = int(p.cols);
+  const auto inside = [&](int s) { return (s * lanes + lane) * elements < cols; };
+  const auto low = [](unsigned u) { return __uint_as_float(u << 16); };
+  const auto high = [](unsigned u) { return __uint_as_float(u & 0xffff0000u); };
   int parity = 0;
   for (int64 row = int64(blockIdx.x) * C.schedule.tile_rows + team; row < p.rows;
        row += int64(gridDim.x) * C.schedule.tile_rows) {
-    const uint4* const x = reinterpret_cast<const uint4*>(p.x + row * p.x_stride) + lane;
-    uint4* const y = reinterpret_cast<uint4*>(p.y + row * p.y_stride) + lane;
-    const uint4* const w = reinterpret_cast<const uint4*>(p.weight) + lane;
-    uint4 v[Steps], f[Steps];
+    const word* const x = reinterpret_cast<const word*>(p.x + row * p.x_stride) + lane;
+    word* const y = reinterpret_cast<word*>(p.y + row * p.y_stride) + lane;
+    const word* const w = reinterpret_cast<const word*>(p.weight) + lane;
+    access v[Steps], f[Steps];
     const auto load_weights = [&] {
 #pragma unroll
       for (int s = 0; s < Steps; ++s) {
-        f[s] = make_uint4(0x3f803f80u, 0x3f803f80u, 0x3f803f80u, 0x3f803f80u);
-        if ((s * lanes + lane) * 8 < cols && p.weight != nullptr) f[s] = __ldg(w + s * lanes);
+        for (unsigned& u : f[s].u) u = 0x3f803f80u;  // two ones
+        if (inside(s) && p.weight != nullptr) f[s].w = __ldg(w + s * lanes);
       }
     };
-    const auto low = [](unsigned u) { return __uint_as_float(u << 16); };
-    const auto high = [](unsigned u) { return __uint_as_float(u & 0xffff0000u); };
 #pragma unroll
     for (int s = 0; s < Steps; ++s) {
-      v[s] = make_uint4(0, 0, 0, 0);
-      if ((s * lanes + lane) * 8 < cols) v[s] = streams ? __ldcs(x + s * lanes) : x[s * lanes];
+      for (unsigned& u : v[s].u) u = 0;
+      if (inside(s)) v[s].w = streams ? __ldcs(x + s * lanes) : x[s * lanes];
     }
     if (C.schedule.weights == row_weights::early) load_weights();
     float sum = 0;
 #pragma unroll
-    for (int s = 0; s < Steps; ++s) {
-      if ((s * lanes + lane) * 8 >= cols) continue;
-      const unsigned words[4] = {v[s].x, v[s].y, v[s].z, v[s].w};
-#pragma unroll
-      for (const unsigned u : words) sum = fmaf(high(u), high(u), fmaf(low(u), low(u), sum));
-    }
+    for (int s = 0; s < Steps; ++s)
+      if (inside(s))
+        for (const unsigned u : v[s].u) sum = fmaf(high(u), high(u), fmaf(low(u), low(u), sum));
 #pragma unroll
     for (int o = 16; o > 0; o /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, o);
     if (warps > 1) {
@@ -279,21 +289,19 @@ __global__ void __launch_bounds__(detail::block_threads(C))
     if (C.schedule.weights != row_weights::early) load_weights();
 #pragma unroll
     for (int s = 0; s < Steps; ++s) {
-      if ((s * lanes + lane) * 8 >= cols) continue;
-      const unsigned in[4] = {v[s].x, v[s].y, v[s].z, v[s].w}, fs[4] = {f[s].x, f[s].y, f[s].z, f[s].w};
-      unsigned out[4];
+      if (!inside(s)) continue;
+      access out;
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
+      for (int i = 0; i < elements / 2; ++i) {
         const __nv_bfloat162 pair =
-            __floats2bfloat162_rn(low(in[i]) * rstd * (p.weight_offset + low(fs[i])),
-                                  high(in[i]) * rstd * (p.weight_offset + high(fs[i])));
-        memcpy(&out[i], &pair, 4);
+            __floats2bfloat162_rn(low(v[s].u[i]) * rstd * (p.weight_offset + low(f[s].u[i])),
+                                  high(v[s].u[i]) * rstd * (p.weight_offset + high(f[s].u[i])));
+        memcpy(&out.u[i], &pair, 4);
       }
-      const uint4 word = make_uint4(out[0], out[1], out[2], out[3]);
       if (streams)
-        __stcs(y + s * lanes, word);
+        __stcs(y + s * lanes, out.w);
       else
-        y[s * lanes] = word;
+        y[s * lanes] = out.w;
     }
   }
 }
@@ -306,12 +314,13 @@ bool hand_written(const problem& p, const pointers& at, const device_limits& d, 
     constexpr auto r = table::rows[I];
     constexpr auto c = r.config;
     if constexpr (detail::same_text(r.variant, "") && detail::same_text(r.dtype, "bf16") && r.cols_min == 4096 &&
-                  r.cols_max == 4096 && c.reduction.lanes >= 32 && c.reduction.elements == 8 &&
-                  c.reduction.cluster == 1 && c.schedule.load_bytes == 16 && c.schedule.hold != row_hold::reread) {
+                  r.cols_max == 4096 && c.reduction.lanes >= 32 && c.reduction.cluster == 1 &&
+                  c.reduction.elements * 2 == c.schedule.load_bytes && c.schedule.load_bytes >= 8 &&
+                  c.schedule.hold != row_hold::reread) {
       if (detail::choose<table>({d.cc, d.sms, d.l2_bytes}, "", "bf16", p.shape[0], p.shape[1], 2).row == I) {
         if (launch) {
           const auto q = bind<bf16, bf16, bf16, false>(p, at);
-          hand_written_kernel<detail::compiled_part(c), int(detail::row_steps(c.reduction, 4096))>
+          hand_written_kernel<twin_of<detail::compiled_part(c), int(detail::row_steps(c.reduction, 4096))>>
               <<<unsigned(detail::row_grid(c, q.rows, d.sms)), detail::block_threads(c), 0, stream>>>(q, float(1.0 / 4096));
         }
         return true;

@@ -9,7 +9,9 @@ import sys
 
 from support import SOURCE, fresh, nvcc, run, setting, shipped_call, skip
 
-KERNELS = 24
+# What a user waits for is the time. rms_norm needs one kernel for each of 9 tuned column counts in two
+# variants, a few more for row counts, and 8 for what is not tuned: 25 take 6.3 s here.
+KERNELS = 28
 SECONDS = 8.0
 # Processor time, so that a busy machine does not count; a slow one may take this much more before
 # the test fails. Between the two it warns.
