@@ -62,6 +62,10 @@ std::vector<group> make_groups(const tune_request& request, const device& where)
   std::vector<group> groups;
   for (const auto& name : request.kernels) {
     const auto [of, kernel] = find_kernel(name, request.dtype);
+    if (!kernel->configs_of.empty()) {
+      throw std::invalid_argument("--kernel is " + name + ", which uses the configs of " +
+                                  kernel->configs_of + "; tune that");
+    }
     std::map<std::int64_t, std::size_t> by_cols;
     for (const auto& at : request.problems) {
       if (at.shape.size() != 2 || at.shape[0] < 1 || at.shape[1] < 1) {

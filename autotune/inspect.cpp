@@ -23,46 +23,10 @@ namespace capstone::tools {
 namespace fs = std::filesystem;
 namespace {
 
-struct subject {
-  std::string label, header, kernel_type;
-  int cc = 0;
-  bool aligned = false;  ///< rows and config allow 16-byte loads
-  bool operator<(const subject& other) const {
-    return std::tie(cc, kernel_type) < std::tie(other.cc, other.kernel_type);
-  }
-};
-
 bool rows_are_aligned(const std::vector<buffer_desc>& buffers) {
   return std::all_of(buffers.begin(), buffers.end(), [](const buffer_desc& b) {
     return b.cols * static_cast<std::int64_t>(size_of(b.type)) % 16 == 0;
   });
-}
-
-void add_frozen(const inspect_request& request, std::set<subject>& into) {
-  for (const auto& of : registry()) {
-    for (const auto& [path, file] : read_configs(request.tree, of)) {
-      if (file.device.id == "host") continue;
-      const auto* kernel = find_kernel(file.kernel, file.dtype).second;
-      const auto limits = limits_of(file.device);
-      for (const auto& cols : file.cols) {
-        for (const auto& rows : cols.rows) {
-          problem at;
-          at.shape = {rows.measured_rows, cols.hi};
-          const auto values = config_from(of, cols.reduction, rows.schedule);
-          const auto buffers = kernel->buffers(at);
-          const auto plan = kernel->plan(at, fake_pointers(buffers), values, limits);
-          const bool wide = axis_value(of, values, "load_bytes", 16) >= 16;
-          auto archs = request.archs;
-          if (archs.empty()) archs.push_back(limits.cc);
-          for (const int cc : archs) {
-            into.insert({file.kernel + " " + file.dtype + " " + std::to_string(rows.measured_rows) +
-                             "x" + std::to_string(cols.hi) + " (" + file.device.id + ")",
-                         of.header, plan.kernel_type, cc, wide && rows_are_aligned(buffers)});
-          }
-        }
-      }
-    }
-  }
 }
 
 void add_defaults(const inspect_request& request, std::set<subject>& into) {
@@ -156,9 +120,35 @@ std::string find_disassembler() {
   return "";
 }
 
+void add_frozen(const op& of, const frozen_config& file, std::vector<int> archs,
+                std::set<subject>& into) {
+  const auto* kernel = find_kernel(file.kernel, file.dtype).second;
+  const auto limits = limits_of(file.device);
+  if (archs.empty()) archs.push_back(limits.cc);
+  for (const auto& cols : file.cols) {
+    for (const auto& rows : cols.rows) {
+      problem at;
+      at.shape = {rows.measured_rows, cols.hi};
+      const auto values = config_from(of, cols.reduction, rows.schedule);
+      const auto buffers = kernel->buffers(at);
+      const auto plan = kernel->plan(at, fake_pointers(buffers), values, limits);
+      const bool wide = axis_value(of, values, "load_bytes", 16) >= 16;
+      for (const int cc : archs) {
+        into.insert({file.kernel + " " + file.dtype + " " + std::to_string(rows.measured_rows) +
+                         "x" + std::to_string(cols.hi) + " (" + file.device.id + ")",
+                     of.header, plan.kernel_type, cc, wide && rows_are_aligned(buffers)});
+      }
+    }
+  }
+}
+
 int inspect(const inspect_request& request) {
   std::set<subject> subjects;
-  add_frozen(request, subjects);
+  for (const auto& of : registry()) {
+    for (const auto& [path, file] : read_configs(request.tree, of)) {
+      if (file.device.id != "host") add_frozen(of, file, request.archs, subjects);
+    }
+  }
   if (request.defaults) add_defaults(request, subjects);
   if (subjects.empty()) {
     std::printf("no frozen config below %s; nothing to inspect (--defaults: the untuned kernels)\n",

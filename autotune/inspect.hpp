@@ -6,10 +6,29 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
+#include "core/records.hpp"
+#include "core/spec.hpp"
+
 namespace capstone::tools {
+
+/// A kernel that a config names, for one architecture.
+struct subject {
+  std::string label, header, kernel_type;
+  int cc = 0;
+  bool aligned = false;  ///< rows and config allow 16-byte loads
+  bool operator<(const subject& other) const {
+    return std::tie(cc, kernel_type) < std::tie(other.cc, other.kernel_type);
+  }
+};
+
+/// The kernels of one frozen file; `archs` empty: for the device it was tuned on.
+void add_frozen(const op& of, const frozen_config& file, std::vector<int> archs,
+                std::set<subject>& into);
 
 struct inspect_request {
   std::string tree;          ///< whose configs/

@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cctype>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -17,6 +18,7 @@
 #include "autotune/emit.hpp"
 #include "autotune/inspect.hpp"
 #include "autotune/launch.hpp"
+#include "autotune/restamp.hpp"
 #include "autotune/space.hpp"
 #include "autotune/tune.hpp"
 #include "core/context.hpp"
@@ -31,7 +33,7 @@ constexpr const char* footer =
 
 struct options {
   std::vector<std::string> kernels, suites, plugins;
-  std::string shapes, dtype, device, budget, out, table, arch;
+  std::string shapes, dtype, device, budget, out, table, arch, from;
   std::uint64_t seed = 1;
   int jobs = 0, max_candidates = -1, require_width = 0;
   bool dry_run = false, defaults = false;
@@ -106,8 +108,22 @@ std::vector<problem> problems_of(const options& given) {
   return problems;
 }
 
+/// A table of one's own never goes into the tree of the shipped ones, whose configs it would mix with.
+void check_table(const options& given) {
+  if (given.table.empty()) return;
+  const bool named = !std::isdigit(static_cast<unsigned char>(given.table[0])) &&
+                     std::all_of(given.table.begin(), given.table.end(), [](unsigned char c) { return std::isalnum(c) || c == '_'; });
+  if (!named) throw std::invalid_argument("table is '" + given.table + "'; expected the name of a C++ struct");
+  std::error_code ignored;
+  if (given.out.empty() || std::filesystem::equivalent(given.out, source_root(), ignored)) {
+    throw std::invalid_argument("--table " + given.table + " needs --out FOLDER, a folder of your own: it gets the "
+                                "table and the configs/ it is made from");
+  }
+}
+
 int run_tune(options& given) {
   fill_in(given);
+  check_table(given);
   const bool on_host = given.device == "host";
   tune_request request;
   request.problems = problems_of(given);
@@ -217,7 +233,7 @@ int run(int argc, char** argv) {
   add_what(app, given);
   app.add_option("--budget", given.budget, "time for all of it, 45s or 10m; default: no limit");
   app.add_option("--seed", given.seed, "of data and order; default 1");
-  app.add_option("--table", given.table, "write a table of your own, OUT/NAME.cuh, struct NAME");
+  app.add_option("--table", given.table, "write a table of your own, struct NAME in OUT/NAME.cuh, made from OUT/configs/");
   app.add_option("--max-candidates", given.max_candidates,
                  "per column count, 0: no limit; default 0, on the host 12");
   app.add_flag("--dry-run", given.dry_run, "say what would be compiled and timed");
@@ -238,6 +254,9 @@ int run(int argc, char** argv) {
                     "also the untuned kernels, for sm_80, sm_90, sm_100 and sm_120");
   inspect->add_option("--require-width", given.require_width,
                       "fail unless aligned kernels load this many bytes at once");
+  auto* restamped = app.add_subcommand(
+      "restamp", "keep configs whose source changed but not their machine code (no GPU)");
+  restamped->add_option("--from", given.from, "the source tree they were tuned with")->required();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -252,6 +271,9 @@ int run(int argc, char** argv) {
   if (check->parsed()) return run_check(given);
   if (emit->parsed()) return run_emit(given);
   if (inspect->parsed()) return run_inspect(given);
+  if (restamped->parsed()) {
+    return restamp(given.out.empty() ? source_root() : given.out, source_root(), given.from, given.jobs);
+  }
   return run_tune(given);
 }
 

@@ -200,7 +200,7 @@ std::string why_unverified(const std::string& out, const std::string& device, co
 std::string why_stale(const std::string& root, const std::string& device, const op& of,
                       const kernel_spec& kernel) {
   const std::string path =
-      root + "/configs/" + device + "/" + kernel.name() + "." + kernel.dtype + ".yaml";
+      root + "/configs/" + device + "/" + kernel.config_name() + "." + kernel.dtype + ".yaml";
   if (!std::filesystem::exists(path)) return "";
   const std::string tuned = read_config(path).source, now = source_fingerprint(root, of.header);
   if (tuned == now) return "";

@@ -51,6 +51,14 @@ std::string why_not_frozen(const Item& item, const std::string& path) {
   return "";
 }
 
+/// The kernel whose configs `kernel` uses; itself where this program does not know it.
+std::string config_name(const std::string& kernel, const std::string& dtype) {
+  for (const op& of : registry())
+    for (const kernel_spec& k : of.kernels)
+      if (k.name() == kernel && k.dtype == dtype) return k.config_name();
+  return kernel;
+}
+
 /// Names what is wrong with one record and returns how much that is.
 class checker {
  public:
@@ -65,7 +73,8 @@ class checker {
   template <class Item>
   void compare(const std::string& record, const std::string& device, const std::string& kernel,
                const std::string& dtype, const Item& item) {
-    const std::string path = root_ + "/configs/" + device + "/" + kernel + "." + dtype + ".yaml";
+    const std::string path =
+        root_ + "/configs/" + device + "/" + config_name(kernel, dtype) + "." + dtype + ".yaml";
     const std::string why = why_not_frozen(item, path);
     if (!why.empty())
       complain(record + " is stale: " + kernel + " " + dtype + " " + item.what.shape + ": " + why);

@@ -73,6 +73,8 @@ tools::device open_or_exit(const std::string& request) {
 
 int run(int argc, char** argv) {
   CLI::App app("Proves what is claimed about each kernel: correct and fast.");
+  app.footer("Exit codes: 0 done, 1 the command line or a file is wrong, 2 refused or stale, 3 a check "
+             "failed, 5 no device.");
   app.require_subcommand(1);
   claims::selection wanted;
   claims::bench_options options;

@@ -148,7 +148,9 @@ struct kernel_spec {
   std::string op, variant, dtype;
   std::string rounding;  ///< the rounding points in words, shown in every table
   bool tuned = false;    ///< has frozen configs and speed claims
+  std::string configs_of = {};  ///< the kernel whose frozen configs this one uses; empty: its own
   std::string name() const { return op + variant; }
+  std::string config_name() const { return configs_of.empty() ? name() : configs_of; }
 
   std::function<std::vector<buffer_desc>(const problem&)> buffers;
   /// Compares the outputs in `actual` with the float64 reference of the inputs in `inputs` (the

@@ -5,6 +5,8 @@
 // SPDX-FileCopyrightText: The capstone authors
 // SPDX-License-Identifier: Apache-2.0
 //
+// (After tools/quickstart, which makes build/. Without a GPU: -arch=sm_90, and --device host.)
+//
 // A kernel of one's own with its spec: L2 normalisation of rows, y = x / sqrt(sum(x^2) + eps). In
 // this repository the two parts below would be include/capstone/l2_normalize.cuh and
 // specs/l2_normalize.cu, and nothing else would change.

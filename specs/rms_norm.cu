@@ -414,6 +414,7 @@ kernel_spec make_kernel() {
         if (!s.ok()) throw std::invalid_argument(s.sentence().c_str());
         return call;
       });
+  if (Rounding != rounding::none) k.configs_of = k.name();  // rounding moves no byte
   k.variant += rounding_suffix[int(Rounding)];
   k.rounding = rounding_words[int(Rounding)];
   k.tuned = Rounding == rounding::none && k.dtype == "bf16";

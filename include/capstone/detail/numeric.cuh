@@ -11,6 +11,9 @@
 #if __cplusplus < 202002L
 #error "capstone needs C++20: pass -std=c++20"
 #endif
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+#error "capstone needs sm_80 or newer: pass -arch=sm_80, or set CMAKE_CUDA_ARCHITECTURES"
+#endif
 
 // Kernel bodies run on the device team and on the host team, so every helper is both. Forced
 // inlining keeps a team free of cost: one call that is not inlined puts fragments in local memory.

@@ -230,6 +230,8 @@ class device_team {
 #if __CUDA_ARCH__ >= 900
     asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::
                      : "memory");
+#else  // code for sm_80 that the driver compiled for a newer GPU, whose table entry has a cluster
+    __trap();
 #endif
   }
 
@@ -250,6 +252,12 @@ class device_team {
 };
 
 #endif  // __CUDACC__
+
+// GCC 12 does not see that `hold` writes every value that is read.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 
 /// All lanes of one team in one host thread: the same positions, loads, masks and stores; shuffles,
 /// barriers and the cluster exchange become loops in the same order.
@@ -332,5 +340,9 @@ class host_team {
   index cols_;
   int64 first_row_, row_step_;
 };
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
 
 }  // namespace capstone::detail
