@@ -54,6 +54,9 @@ gate::gate(const device& where, const op& of, const kernel_spec& kernel, const p
 std::vector<problem> gate::problems(const config& values) const {
   const std::int64_t tile = axis_value(op_, values, "tile_rows", 1);
   std::vector<std::int64_t> rows = {some_rows, 1, tile - 1, tile + 1};
+  // A grid that loops has to: two tiles for each of its blocks, and one row more.
+  const std::int64_t blocks = axis_value(op_, values, "persistent", 0) * where_.limits.sms;
+  if (blocks > 0) rows.push_back(2 * tile * blocks + 1);
   std::sort(rows.begin() + 1, rows.end());
   rows.erase(std::unique(rows.begin() + 1, rows.end()), rows.end());
   std::vector<problem> found;

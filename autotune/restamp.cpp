@@ -2,7 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "autotune/restamp.hpp"
 
+#include <elf.h>
+
 #include <cstdio>
+#include <cstring>
+#include <stdexcept>
 
 #include "autotune/compile.hpp"
 #include "autotune/emit.hpp"
@@ -15,6 +19,28 @@ namespace {
 std::map<std::string, image> compile_from(const std::string& root, const std::string& header, int cc,
                                           const std::vector<std::string>& types, int jobs) {
   return compile_all({root, header, cc, "", "/proc/self/exe"}, types, jobs, deadline::max(), [] {});
+}
+
+/// The bytes of the kernel's own section. The rest of a cubin names things that change without it.
+std::string_view machine_code(const image& from) {
+  const std::string_view file(from.cubin.data(), from.cubin.size());
+  const auto at = [&]<class T>(T, std::size_t offset) {
+    T value;
+    if (offset + sizeof value > file.size()) throw std::runtime_error("NVRTC gave a cubin that ends early");
+    std::memcpy(&value, file.data() + offset, sizeof value);
+    return value;
+  };
+  if (!from.error.empty() || file.empty()) return {};
+  const auto header = at(Elf64_Ehdr{}, 0);
+  const auto section = [&](std::size_t i) { return at(Elf64_Shdr{}, header.e_shoff + i * header.e_shentsize); };
+  const auto names = section(header.e_shstrndx);
+  for (std::size_t i = 0; i < header.e_shnum; ++i) {
+    const auto each = section(i);
+    if (file.data() + names.sh_offset + each.sh_name == ".text." + from.entry) {
+      return file.substr(each.sh_offset, each.sh_size);
+    }
+  }
+  return {};
 }
 
 }  // namespace
@@ -41,8 +67,8 @@ int restamp(const std::string& tree, const std::string& root, const std::string&
       const auto after = compile_from(root, of.header, cc, types, jobs);
       int changed = 0;
       for (const auto& each : kernels) {
-        const auto &old = before.at(each.kernel_type), &fresh = after.at(each.kernel_type);
-        if (old.error.empty() && !old.cubin.empty() && old.cubin == fresh.cubin) continue;
+        const auto old = machine_code(before.at(each.kernel_type));
+        if (!old.empty() && old == machine_code(after.at(each.kernel_type))) continue;
         std::printf("%s: other machine code: %s\n", path.c_str(), each.label.c_str());
         ++changed;
       }

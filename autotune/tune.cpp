@@ -2,6 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "autotune/tune.hpp"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -88,9 +92,28 @@ void print_entry(const group& work, const cols_entry& entry) {
   }
 }
 
+/// Keeps other runs from merging into the same tree until it goes: read, merge and write are one step.
+class tree_lock {
+ public:
+  explicit tree_lock(const std::string& tree) {
+    fs::create_directories(fs::path(tree) / "configs");
+    file_ = open((fs::path(tree) / "configs/.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (file_ < 0 || flock(file_, LOCK_EX) != 0) {
+      throw std::runtime_error("out is " + tree + "; expected a folder whose configs/.lock can be locked");
+    }
+  }
+  ~tree_lock() { close(file_); }
+  tree_lock(const tree_lock&) = delete;
+  tree_lock& operator=(const tree_lock&) = delete;
+
+ private:
+  int file_ = -1;
+};
+
 // Writes after every group, so that what is measured is kept whatever comes after.
 void freeze_group(const tune_request& request, const group& work,
                   const std::vector<shape_result>& results, const frozen_config& file) {
+  const tree_lock lock(request.out);
   const auto path = (fs::path(request.out) / config_path(file)).string();
   std::vector<std::string> notes;
   std::optional<frozen_config> before;

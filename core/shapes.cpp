@@ -81,9 +81,9 @@ void check_elements(const dim_sizes& dims, std::string_view text, std::string_vi
     if (size == 0) return;
   }
   for (const auto size : dims) {
-    if (elements > int64_max / size) {
-      fail(text, "gives " + format_shape(dims) + "; expected an element count that fits int64",
-           whole);
+    // Their bytes, strides and guards have to fit as well.
+    if (elements > (std::int64_t{1} << 56) / size) {
+      fail(text, "gives " + format_shape(dims) + "; expected at most 2^56 elements", whole);
     }
     elements *= size;
   }

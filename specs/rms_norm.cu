@@ -70,8 +70,9 @@ rms_norm_problem<X, W, Out> bind(const problem& p, const pointers& at) {
 //   times 1/cols, plus eps    3 u (1/cols is itself rounded)
 //   1 / sqrt                  half of the argument's error, and 2 ulp = 4 u of its own
 //   h * rstd * (offset + w)   u each for two products and the sum
-// With a rounding of the normalised value to X, half an ulp of X there, times the factor. The
-// rounding of the sum to X is exact in the reference (it starts from the same float32 sum).
+// The roundings to X that a variant declares are done by the reference too. That of the sum is exact
+// (it starts from the same float32 sum); that of the normalised value may fall to either side where
+// the error above spans a border, and then the distance of the two is granted.
 template <class X, class W, class Out, bool Residual, rounding Rounding>
 struct reference {
   rms_norm_problem<X, W, Out> in;  // inputs as they were
@@ -87,6 +88,8 @@ struct reference {
     return round_sum ? double(detail::rounded_to<X>(float(sum))) : sum;
   }
 
+  static __host__ __device__ double to_x(double v) { return double(detail::rounded_to<X>(float(v))); }
+
   __host__ __device__ void operator()(int64 row, tally* tallies) const {
     constexpr bool round_normalized = Rounding == rounding::normalized || Rounding == rounding::both;
     constexpr double u = f32_unit;
@@ -99,11 +102,16 @@ struct reference {
     const double relative =
         1.01 * ((gamma_bound(depth) + (Residual ? 2 * u : 0) + 3 * u) / 2 + 4 * u + (Residual ? u : 0) + 3 * u);
     for (int64 c = 0; c < in.cols; ++c) {
-      const double value = h(row, c), n = value * rstd;
+      const double value = h(row, c);
+      double n = value * rstd, unsure = 0;
+      if (round_normalized) {
+        // What the float32 value may be before its rounding to X; both ends mostly round alike.
+        const double low = to_x(n * (1 - relative)), high = to_x(n * (1 + relative));
+        n = (low + high) / 2, unsure = fabs(high - low) / 2;
+      }
       const double factor =
           in.weight != nullptr ? double(in.weight_offset) + double(detail::to_f32(in.weight[c])) : 1;
-      double computed = fabs(n * factor) * relative + 0x1p-149;
-      if (round_normalized) computed += fabs(factor) * half_ulp<X>(n) * (1 + relative);
+      const double computed = fabs(n * factor) * relative + fabs(factor) * unsure + 0x1p-149;
       tallies[0].add(row, c, y[row * in.y_stride + c], n * factor, computed);
       if (Residual)
         tallies[1].add(row, c, residual_out[row * in.residual_out_stride + c], value, fabs(value) * u);

@@ -186,6 +186,17 @@ status prepare(const rms_norm_problem<X, W, Out>& q, rms_norm_params<X, W, Out>&
   if (p.y_stride < q.cols) return {"y_stride", q.y_stride, wide};
   if (p.residual_out_stride < q.cols) return {"residual_out_stride", q.residual_out_stride, wide};
   if (q.rows == 0) return {};
+  if (q.rows == 1)  // there is no second row: a stride means nothing, nor may it cost alignment
+    p.x_stride = p.residual_stride = p.y_stride = p.residual_out_stride = q.cols;
+  constexpr long long most = 1LL << 60;  // elements; every address below stays within 64 bits
+  if (q.cols > most) return {"cols", q.cols, "at most 2^60"};
+  const struct {
+    const char* name;
+    long long value;
+  } strides[] = {{"x_stride", p.x_stride}, {"residual_stride", p.residual_stride},
+                 {"y_stride", p.y_stride}, {"residual_out_stride", p.residual_out_stride}};
+  for (const auto& s : strides)
+    if (s.value > most / q.rows) return {s.name, s.value, "such that rows * stride is at most 2^60"};
   if (q.x == nullptr) return {"x", q.x, "a matrix of rows x cols"};
   if (q.y == nullptr) return {"y", q.y, "a matrix of rows x cols"};
   if (q.residual == nullptr && q.residual_out != nullptr)
@@ -261,7 +272,7 @@ status rms_norm(const rms_norm_problem<X, W, Out>& p, cudaStream_t stream) {
 #endif  // __CUDACC__
 
 /// The same on the host team, in this thread: for tests and debuggers, not for speed. It runs the
-/// kernel's own mapping, loads, masks and rounding. No table is asked: the default reduction.
+/// kernel's own mapping, loads, masks and rounding, by default in the default reduction.
 template <class X, class W = X, class Out = X, class Options = rms_norm_options<>>
 status rms_norm_on_host(const rms_norm_problem<X, W, Out>& p) {
   detail::rms_norm_params<X, W, Out> params;

@@ -17,6 +17,7 @@ namespace capstone::detail {
 template <int Lanes, int Elements, int Cluster, int Steps, int TileRows, int Vector>
 struct static_shape {
   using index = int;  // cols <= Steps * tile_cols, checked by the launcher
+  static constexpr bool holds = true;
   static constexpr int vector = Vector, unroll = Steps * (Elements / Vector);
   static constexpr int max_lanes = Lanes, max_team = Lanes * Cluster;
   static CAPSTONE_FN constexpr int lanes() { return Lanes; }
@@ -33,6 +34,7 @@ struct static_shape {
 template <int Vector>
 struct runtime_shape {
   using index = int64;
+  static constexpr bool holds = false;  // any number of vectors a lane: nothing can be kept
   static constexpr int vector = Vector, unroll = 4, max_lanes = 1024, max_team = 8 * 1024;
   int lanes_, elements_, cluster_, tile_rows_;
   CAPSTONE_FN int lanes() const { return lanes_; }
@@ -49,6 +51,7 @@ struct runtime_shape {
 template <int Vector, int Units>
 struct short_row_shape {
   using index = int;
+  static constexpr bool holds = true;
   static constexpr int vector = Vector, unroll = Units, max_lanes = 1024, max_team = 8 * 1024;
   int lanes_, cluster_, tile_rows_;
   CAPSTONE_FN int lanes() const { return lanes_; }
@@ -142,6 +145,7 @@ class device_team {
   template <bool Keep, class F>
   __device__ __forceinline__ auto hold(F f) const {
     if constexpr (Keep) {
+      static_assert(Shape::holds, "a schedule that holds a row needs a shape with a fixed number of vectors");
       held<decltype(f(position<index>{}))> kept;
       each([&](auto at) { kept.values[at.unit] = f(at); });
       return kept;
@@ -282,6 +286,7 @@ class host_team {
   template <bool Keep, class F>
   CAPSTONE_FN auto hold(F f) const {
     if constexpr (Keep) {
+      static_assert(Shape::holds, "a schedule that holds a row needs a shape with a fixed number of vectors");
       held<decltype(f(position<index>{}))> kept;
       each([&](auto at) { kept.values[at.lane][at.unit] = f(at); });
       return kept;
