@@ -58,9 +58,10 @@ struct tally {
   double bias_sum = 0, slack_sum = 0;
 
   /// `computed` bounds the error before the last rounding; half an ulp of T is added for that one.
+  /// `lattice` is what the mean error may be, in half ulps, because the exact values lie on a grid.
   template <class T>
   __host__ __device__ void add(std::int64_t at_row, std::int64_t at_col, T value, double should_be,
-                               double computed) {
+                               double computed, double lattice = 0) {
     using f = format_of<T>;
     const double is = static_cast<double>(capstone::detail::to_f32(value)), half = half_ulp<T>(should_be);
     const double allowed = computed + half, overflow = ldexp(2.0 - ldexp(1.0, -f::digits), f::max_exponent);
@@ -75,7 +76,7 @@ struct tally {
     } else if (should_be != 0) {
       ++bias_count;
       bias_sum += (fabs(is) - fabs(should_be)) / half;
-      slack_sum += computed / half;
+      slack_sum += computed / half + lattice;
     }
     ++count;
     if (!(ratio <= 1)) ++failures;

@@ -112,7 +112,10 @@ struct reference {
       const double factor =
           in.weight != nullptr ? double(in.weight_offset) + double(detail::to_f32(in.weight[c])) : 1;
       const double computed = fabs(n * factor) * relative + fabs(factor) * unsure + 0x1p-149;
-      tallies[0].add(row, c, y[row * in.y_stride + c], n * factor, computed);
+      // A product of two short significands lies on a grid of 2^(1 - digits) half ulps, and its
+      // rounding errors do not average to 0 on it: -0.009 to -0.013 in bf16 (H200, 11 shapes).
+      const double lattice = round_normalized ? ldexp(1.0, 2 - format_of<X>::digits) : 0;
+      tallies[0].add(row, c, y[row * in.y_stride + c], n * factor, computed, lattice);
       if (Residual)
         tallies[1].add(row, c, residual_out[row * in.residual_out_stride + c], value, fabs(value) * u);
     }
