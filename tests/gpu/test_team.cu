@@ -5,6 +5,7 @@
 
 #include <capstone/detail/launch.cuh>
 
+#include "core/spec.hpp"
 #include "tests/gpu/device_buffer.hpp"
 
 using namespace capstone;
@@ -111,6 +112,41 @@ TEST_CASE("team: host and device agree bitwise on sums and maxima, clusters") {
   compare<config_of<256, 8, 2, 1>(), 16384>();
   compare<config_of<512, 8, 4, 1>(), 32776>();
   compare<config_of<32, 8, 8, 1>(), 4000>();
+}
+
+namespace {
+
+/// The run-time path, short rows and long ones, on both teams with the default reduction.
+template <int Vector>
+void compare_at_run_time(int rows, int cols) {
+  CAPTURE(cols);
+  CAPTURE(Vector);
+  using kernel = reduce_kernel<detail::runtime_config(2 * Vector), 0, Vector>;
+  const auto x = normals<f16>(std::size_t(rows) * cols, unsigned(cols));
+  const device_buffer<f16> dx(x);
+  device_buffer<float> out(std::size_t(rows) * 3);
+  reduce_params p{dx.get(), out.get(), rows, cols, {}, 0};
+  const detail::launch_size size = detail::runtime_launch(p, detail::default_reduction(cols, 2));
+  CHECK_CUDA(detail::launch<kernel>(p, size, nullptr));
+  CHECK_CUDA(cudaDeviceSynchronize());
+  std::vector<float> on_host(std::size_t(rows) * 3, NAN);
+  p.x = x.data(), p.out = on_host.data();
+  detail::run_on_host<kernel>(p, size.blocks);
+  CHECK(same_bits(on_host, out.host()));
+}
+
+}  // namespace
+
+TEST_CASE("team: host and device agree bitwise on sums and maxima, every row shape of the edge suite") {
+  const auto& edge = tools::find_kernel("rms_norm", "bf16").first->suite("edge");
+  for (const auto& p : edge) {
+    const int rows = int(p.shape[0]), cols = int(p.shape[1]);
+    if (rows == 0) continue;
+    compare_at_run_time<1>(rows, cols);
+    if (cols % 2 == 0) compare_at_run_time<2>(rows, cols);
+    if (cols % 4 == 0) compare_at_run_time<4>(rows, cols);
+    if (cols % 8 == 0) compare_at_run_time<8>(rows, cols);
+  }
 }
 
 TEST_CASE("team: a maximum keeps a NaN wherever it stands") {
