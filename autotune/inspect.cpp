@@ -2,11 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "autotune/inspect.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <regex>
 #include <set>
@@ -18,6 +15,7 @@
 #include "autotune/space.hpp"
 #include "autotune/tune.hpp"
 #include "core/context.hpp"
+#include "core/disassembler.hpp"
 
 namespace capstone::tools {
 namespace fs = std::filesystem;
@@ -44,16 +42,6 @@ void add_defaults(const inspect_request& request, std::set<subject>& into) {
       }
     }
   }
-}
-
-std::string output_of(const std::string& command) {
-  std::string text;
-  if (FILE* pipe = popen(command.c_str(), "r")) {
-    char block[4096];
-    while (const auto count = std::fread(block, 1, sizeof block, pipe)) text.append(block, count);
-    pclose(pipe);
-  }
-  return text;
 }
 
 std::string disassemble(const std::string& tool, const image& from, const std::string& folder) {
@@ -95,31 +83,6 @@ access_widths read_sass(const std::string& sass) {
   return found;
 }
 
-std::string find_disassembler() {
-  std::vector<fs::path> folders;
-  const char* path = std::getenv("PATH");
-  std::istringstream list(path == nullptr ? "" : path);
-  for (std::string folder; std::getline(list, folder, ':');) folders.emplace_back(folder);
-  std::istringstream includes(CAPSTONE_CUDA_INCLUDE_DIR);
-  for (std::string folder; std::getline(includes, folder, ':');) {
-    folders.push_back(fs::path(folder).parent_path() / "bin");
-  }
-  for (const char* name : {"nvdisasm", "cuobjdump"}) {
-    for (const auto& folder : folders) {
-      if (const auto file = folder / name; access(file.c_str(), X_OK) == 0) return file.string();
-    }
-    // pip unpacks NVIDIA's tools somewhere below site-packages.
-    const auto venv = fs::path(CAPSTONE_BINARY_DIR) / "venv";
-    std::error_code ignored;
-    for (const auto& entry : fs::recursive_directory_iterator(venv, ignored)) {
-      if (entry.path().filename() == name && access(entry.path().c_str(), X_OK) == 0) {
-        return entry.path().string();
-      }
-    }
-  }
-  return "";
-}
-
 void add_frozen(const op& of, const frozen_config& file, std::vector<int> archs,
                 std::set<subject>& into) {
   const auto* kernel = find_kernel(file.kernel, file.dtype).second;
@@ -155,7 +118,7 @@ int inspect(const inspect_request& request) {
                 request.tree.c_str());
     return 0;
   }
-  const auto tool = find_disassembler();
+  const auto tool = find_disassembler({"nvdisasm", "cuobjdump"});
   if (tool.empty()) {
     const char* advice = "neither nvdisasm nor cuobjdump was found, so load widths are not read; "
                          "pip install nvidia-cuda-nvdisasm into build/venv, or add one to PATH\n";

@@ -49,8 +49,4 @@ struct access_widths {
 /// Reads them from the disassembler's text.
 access_widths read_sass(const std::string& sass);
 
-/// The disassembler's path, or "": `nvdisasm` or `cuobjdump` from PATH, the build folder's Python
-/// packages or the toolkit.
-std::string find_disassembler();
-
 }  // namespace capstone::tools

@@ -161,22 +161,6 @@ device_limits limits_of_arch(int cc) {
   }
 }
 
-pointers fake_pointers(const std::vector<buffer_desc>& buffers) {
-  pointers found;
-  std::uintptr_t at = 1 << 20;
-  for (const auto& each : buffers) {
-    if (each.alias_of >= 0) {
-      found.push_back(found.at(static_cast<std::size_t>(each.alias_of)));
-      continue;
-    }
-    const auto size = static_cast<std::int64_t>(size_of(each.type));
-    found.push_back(reinterpret_cast<void*>(at + static_cast<std::uintptr_t>(each.offset * size)));
-    const auto bytes = (each.offset + each.rows * each.stride) * size;
-    at += (static_cast<std::uintptr_t>(bytes) / 256 + 2) * 256;
-  }
-  return found;
-}
-
 int tune(const tune_request& request) {
   const auto begin = clock::now();
   device where;

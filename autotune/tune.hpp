@@ -47,7 +47,4 @@ std::string write_table(const std::string& tree, const std::string& op_name,
 /// Limits of a GPU that is not here: 90 as in sm_90. Known for some, else a guess.
 device_limits limits_of_arch(int cc);
 
-/// Addresses as aligned as real buffers' would be, for plans that are compiled but not run.
-pointers fake_pointers(const std::vector<buffer_desc>& buffers);
-
 }  // namespace capstone::tools

@@ -9,43 +9,19 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include "core/buffers.hpp"
+#include "claims/race.hpp"
 #include "core/fingerprint.hpp"
-#include "core/floor.hpp"
 #include "core/nvml.hpp"
 
 namespace capstone::claims {
 namespace {
 
-constexpr int max_sets = 256;  // small calls beyond that are kept cold by evicting L2 instead
-constexpr int floor_finalists = 3, floor_rounds = 5;
-
 struct refused : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// All memory of one comparison, and its arms.
-struct race {
-  std::vector<buffer_set> sets;
-  std::vector<memory> scratch;
-  std::optional<streaming_floor> floor;
-  std::vector<arm> arms;
-  std::vector<std::string> floor_arms;
-};
-
 bool can_run(const baseline& b, const problem& what, const device& where) {
   return (!where.is_host() || b.on_host) && (!b.supports || b.supports(what));
-}
-
-arm own_arm(const char* name, const device& where, const kernel_spec& kernel, const problem& what,
-            const race& r) {
-  const bool on_host = where.is_host();
-  return {name, [on_host, &kernel, &what, &r](int set, void* stream) {
-            const pointers& data = r.sets[static_cast<std::size_t>(set)].data();
-            const std::string failure =
-                on_host ? kernel.call_host(what, data) : kernel.call(what, data, stream);
-            if (!failure.empty()) throw std::runtime_error(kernel.name() + ": " + failure);
-          }};
 }
 
 /// "" if a run of the baseline passes the kernel's own check by and large. It may add in another
@@ -66,16 +42,9 @@ std::string why_wrong(const device& where, const kernel_spec& kernel, const prob
 
 void set_up(const device& where, const kernel_spec& kernel, const problem& what,
             const config& values, std::uint64_t seed, timing_options& timing, race& r) {
-  const traffic_model traffic = kernel.traffic(what);
-  const std::vector<buffer_desc> descs = kernel.buffers(what);
-  const std::size_t set_bytes =
-      buffer_set::bytes_needed(descs) + streaming_floor::bytes_needed(traffic);
-  timing.bytes_per_call = traffic.read_bytes + traffic.written_bytes;
-  timing.sets = sets_for_cold(where, timing.bytes_per_call, set_bytes, max_sets);
-  for (int set = 0; set < timing.sets; ++set)
-    r.sets.emplace_back(where, descs, seed + static_cast<std::uint64_t>(set));
-  r.arms.push_back(own_arm(own_name, where, kernel, what, r));
-  r.arms.push_back(own_arm(twin_name, where, kernel, what, r));
+  add_sets(where, kernel, what, seed, timing, r);
+  add_own_arm(own_name, where, kernel, what, r);
+  add_own_arm(twin_name, where, kernel, what, r);
   for (const baseline& b : kernel.baselines) {
     if (!can_run(b, what, where)) continue;
     r.scratch.emplace_back(where, b.workspace_bytes ? b.workspace_bytes(what) : 0);
@@ -91,13 +60,7 @@ void set_up(const device& where, const kernel_spec& kernel, const problem& what,
                       }});
   }
   r.sets[0].reset();
-  r.floor.emplace(where, traffic, timing.sets);
-  timing_options quick = timing;
-  quick.warm_up_ms = timing.warm_up_ms / 4;
-  for (arm& a : fastest_arms(where, r.floor->arms(), quick, floor_rounds, floor_finalists)) {
-    r.floor_arms.push_back(a.name);
-    r.arms.push_back(std::move(a));
-  }
+  add_floor(where, kernel, what, timing, r);
 }
 
 std::string version_of(const kernel_spec& kernel, const std::string& arm_name) {

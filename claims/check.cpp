@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "claims/check_understood.hpp"
 #include "claims/table.hpp"
 #include "core/shapes.hpp"
 
@@ -115,6 +116,10 @@ int check(const std::string& root, const std::string& evidence) {
     });
     ++records;
   }
+  const understood_check understood = check_understood(root, evidence);
+  for (const std::string& sentence : understood.problems) found.complain(sentence);
+  for (const std::string& note : understood.notes) std::printf("%s\n", note.c_str());
+  records += understood.records;
   std::printf("claims check: %d records, %d problems\n", records, found.problems());
   return found.problems() == 0 ? 0 : 2;
 }

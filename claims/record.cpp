@@ -25,34 +25,6 @@ std::string exact(double value) {
   return text;
 }
 
-void write_run(yaml_writer& w, const char* schema, const run_context& run,
-               const record_device& device) {
-  w.field("schema", schema).field("session", run.session).field("date", run.date);
-  w.field("commit", run.commit).field("dirty", run.dirty).field("binary", run.binary);
-  w.begin("toolchain", yaml_style::flow_map);
-  w.field("cuda", run.toolkit).field("flags", run.flags).end();
-  w.begin("device", yaml_style::flow_map);
-  w.field("id", device.id).field("name", device.name).field("cc", device.cc);
-  w.field("sms", device.sms)
-      .field("l2_bytes", device.l2_bytes)
-      .field("driver", device.driver)
-      .end();
-}
-
-void read_run(const yaml_reader& at, const char* schema, run_context& run, record_device& device) {
-  if (at.get_string("schema") != schema) at.at("schema").fail("\"" + std::string(schema) + "\"");
-  run.session = at.get_string("session");
-  run.date = at.get_string("date");
-  run.commit = at.get_string("commit");
-  run.dirty = at.get_bool("dirty");
-  run.binary = at.get_string("binary");
-  run.toolkit = at.at("toolchain").get_string("cuda");
-  run.flags = at.at("toolchain").get_string("flags");
-  const yaml_reader d = at.at("device");
-  device = {d.get_string("id"),  d.get_string("name"),     d.get_string("cc"),
-            d.get_int("sms", 0), d.get_int("l2_bytes", 0), d.get_string("driver")};
-}
-
 template <class Item>
 void write_what(yaml_writer& w, const Item& item) {
   w.field("shape", item.what.shape).field("layout", item.what.layout);
@@ -91,16 +63,6 @@ check_result read_output(const yaml_reader& at) {
   r.bias = at.get_double("bias");
   r.bias_limit = at.get_double("bias_limit");
   return r;
-}
-
-void write_band(yaml_writer& w, const char* key, const ratio_band& band) {
-  w.begin(key, yaml_style::flow_map);
-  w.field("median", finite(band.median)).field("low", finite(band.low));
-  w.field("high", finite(band.high)).end();
-}
-
-ratio_band read_band(const yaml_reader& at) {
-  return {at.get_double("median", 0), at.get_double("low", 0), at.get_double("high", 0)};
 }
 
 void write_arm(yaml_writer& w, const arm_row& row) {
@@ -161,6 +123,44 @@ comparison read_comparison(const yaml_reader& at) {
 }
 
 }  // namespace
+
+void write_run(yaml_writer& w, const char* schema, const run_context& run,
+               const record_device& device) {
+  w.field("schema", schema).field("session", run.session).field("date", run.date);
+  w.field("commit", run.commit).field("dirty", run.dirty).field("binary", run.binary);
+  w.begin("toolchain", yaml_style::flow_map);
+  w.field("cuda", run.toolkit).field("flags", run.flags).end();
+  w.begin("device", yaml_style::flow_map);
+  w.field("id", device.id).field("name", device.name).field("cc", device.cc);
+  w.field("sms", device.sms)
+      .field("l2_bytes", device.l2_bytes)
+      .field("driver", device.driver)
+      .end();
+}
+
+void read_run(const yaml_reader& at, const char* schema, run_context& run, record_device& device) {
+  if (at.get_string("schema") != schema) at.at("schema").fail("\"" + std::string(schema) + "\"");
+  run.session = at.get_string("session");
+  run.date = at.get_string("date");
+  run.commit = at.get_string("commit");
+  run.dirty = at.get_bool("dirty");
+  run.binary = at.get_string("binary");
+  run.toolkit = at.at("toolchain").get_string("cuda");
+  run.flags = at.at("toolchain").get_string("flags");
+  const yaml_reader d = at.at("device");
+  device = {d.get_string("id"),  d.get_string("name"),     d.get_string("cc"),
+            d.get_int("sms", 0), d.get_int("l2_bytes", 0), d.get_string("driver")};
+}
+
+void write_band(yaml_writer& w, const char* key, const ratio_band& band) {
+  w.begin(key, yaml_style::flow_map);
+  w.field("median", finite(band.median)).field("low", finite(band.low));
+  w.field("high", finite(band.high)).end();
+}
+
+ratio_band read_band(const yaml_reader& at) {
+  return {at.get_double("median", 0), at.get_double("low", 0), at.get_double("high", 0)};
+}
 
 double recorded(double value) { return std::strtod(format_double(finite(value)).c_str(), nullptr); }
 

@@ -31,6 +31,13 @@ struct record_device {
   std::string driver;
 };
 
+/// What every record begins with, from `schema` to `device`.
+void write_run(yaml_writer& w, const char* schema, const run_context& run, const record_device& device);
+void read_run(const yaml_reader& at, const char* schema, run_context& run, record_device& device);
+/// `key: {median: 1, low: 0.9, high: 1.1}`
+void write_band(yaml_writer& w, const char* key, const ratio_band& band);
+ratio_band read_band(const yaml_reader& at);
+
 /// The number as a record keeps it: rounded, finite. Verdicts are taken on these, so that whoever
 /// reads the record comes to the same.
 double recorded(double value);

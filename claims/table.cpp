@@ -11,6 +11,9 @@
 #include <map>
 #include <stdexcept>
 
+#include "claims/profile_rows.hpp"
+#include "claims/sentence.hpp"
+
 namespace capstone::claims {
 namespace {
 
@@ -162,6 +165,29 @@ std::vector<claim_row> rows_of(const session_record& record, const std::string& 
   return rows;
 }
 
+std::vector<claim_row> rows_of(const profile_record& record, const std::string& name) {
+  std::vector<claim_row> rows;
+  for (const profiled& seen : record.problems) {
+    claim_row row = row_for(record.device.id, seen.kernel, seen.dtype, seen.what, record.run.session, name);
+    row.claim = "understood";
+    row.verdict = seen.verdict;
+    row.value = seen.story.empty() ? "-" : seen.story;
+    row.unit = "verdict";
+    row.baseline = seen.prediction_path;
+    rows.push_back(row);
+    for (const claim_verdict& v : seen.verdicts) {
+      row.claim = "understood: " + v.claim;
+      row.verdict = v.verdict;
+      row.value = format_double(v.observed);
+      row.unit = v.claim == "time" ? "us" : "-";
+      row.low = format_double(v.low);
+      row.high = format_double(v.high);
+      rows.push_back(row);
+    }
+  }
+  return rows;
+}
+
 std::vector<std::pair<std::string, std::string>> record_files(const std::string& evidence,
                                                               const std::string& device,
                                                               const std::string& kind) {
@@ -223,16 +249,33 @@ std::string markdown(const std::vector<session_record>& sessions) {
   return text;
 }
 
-int table(const std::string& evidence, const std::string& device, bool as_markdown) {
+std::string table_text(const std::string& evidence, const std::string& device, table_form form) {
   std::vector<claim_row> rows;
   std::vector<session_record> sessions;
-  for (const auto& [path, name] : record_files(evidence, device, "verify"))
-    for (claim_row& row : rows_of(read_verify(path), name)) rows.push_back(std::move(row));
+  std::vector<verify_record> verified;
+  for (const auto& [path, name] : record_files(evidence, device, "verify")) {
+    verified.push_back(read_verify(path));
+    for (claim_row& row : rows_of(verified.back(), name)) rows.push_back(std::move(row));
+  }
   for (const auto& [path, name] : record_files(evidence, device, "sessions")) {
     sessions.push_back(read_session(path));
     for (claim_row& row : rows_of(sessions.back(), name)) rows.push_back(std::move(row));
   }
-  std::fputs((as_markdown ? markdown(sessions) : tsv(rows)).c_str(), stdout);
+  for (const auto& [path, name] : record_files(evidence, device, "profiles"))
+    for (claim_row& row : rows_of(read_profile(path), name)) rows.push_back(std::move(row));
+  std::string text;
+  if (form == table_form::tsv) text = tsv(rows);
+  if (form == table_form::markdown) text = markdown(sessions);
+  if (form == table_form::sentences) {
+    text = "device\tkernel\tdtype\tbaseline\tkind\tsentence\n";
+    for (const speed_sentence& s : speed_sentences(sessions, verified, newest_predictions(evidence)))
+      text += s.device + "\t" + s.kernel + "\t" + s.dtype + "\t" + s.baseline + "\t" + (s.fused ? "fused" : "unfused") + "\t" + s.text + "\n";
+  }
+  return text;
+}
+
+int table(const std::string& evidence, const std::string& device, table_form form) {
+  std::fputs(table_text(evidence, device, form).c_str(), stdout);
   return 0;
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "claims/profile_record.hpp"
 #include "claims/record.hpp"
 
 namespace capstone::claims {
@@ -32,9 +33,12 @@ std::string floor_verdict(const comparison& within);
 
 std::vector<claim_row> rows_of(const verify_record& record, const std::string& name);
 std::vector<claim_row> rows_of(const session_record& record, const std::string& name);
+/// The claim "understood": a row for each problem (unit "verdict", value the story if any), and one
+/// for each counter and the time.
+std::vector<claim_row> rows_of(const profile_record& record, const std::string& name);
 
 /// The records below `evidence`, sorted by path, as {path, path relative to `evidence`}; of one
-/// device where `device` is not "". `kind` is "verify" or "sessions".
+/// device where `device` is not "". `kind` is "verify", "sessions" or "profiles".
 std::vector<std::pair<std::string, std::string>> record_files(const std::string& evidence,
                                                               const std::string& device,
                                                               const std::string& kind);
@@ -44,8 +48,13 @@ std::string tsv(const std::vector<claim_row>& rows);
 /// For each kernel the latest valid comparison of each shape, losses first.
 std::string markdown(const std::vector<session_record>& sessions);
 
+enum class table_form { tsv, markdown, sentences };
+
+/// Every record in one of these forms. Throws record_error for one it cannot read.
+std::string table_text(const std::string& evidence, const std::string& device, table_form form);
+
 /// The command: prints to standard output. Throws record_error for a record it cannot read.
-int table(const std::string& evidence, const std::string& device, bool as_markdown);
+int table(const std::string& evidence, const std::string& device, table_form form);
 
 /// `claims check`: every record reads, and every config that was measured is the frozen one.
 /// Returns 0, or 2 after naming on standard error what is wrong.

@@ -29,8 +29,17 @@ std::string environment(const char* name, const char* otherwise) {
   return value != nullptr && *value != '\0' ? value : otherwise;
 }
 
-/// What git prints, without the last newline; "" where it fails.
-std::string git(const std::string& root, const std::string& arguments) {
+std::string utc(std::time_t when, const char* format) {
+  std::tm parts = {};
+  gmtime_r(&when, &parts);
+  std::array<char, 64> text = {};
+  std::strftime(text.data(), text.size(), format, &parts);
+  return text.data();
+}
+
+}  // namespace
+
+std::string git_output(const std::string& root, const std::string& arguments) {
   std::string quoted = "'";
   for (const char c : root) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   const std::string command = "git -C " + quoted + "' " + arguments + " 2>/dev/null";
@@ -45,16 +54,6 @@ std::string git(const std::string& root, const std::string& arguments) {
   return text;
 }
 
-std::string utc(std::time_t when, const char* format) {
-  std::tm parts = {};
-  gmtime_r(&when, &parts);
-  std::array<char, 64> text = {};
-  std::strftime(text.data(), text.size(), format, &parts);
-  return text.data();
-}
-
-}  // namespace
-
 std::string source_root() { return environment("CAPSTONE_ROOT", CAPSTONE_SOURCE_DIR); }
 
 run_context this_run() {
@@ -67,10 +66,10 @@ run_context this_run() {
   run.commit = environment("CAPSTONE_COMMIT", "");
   if (run.commit.empty()) {
     // A copy of the tree inside some other checkout is not that checkout's commit.
-    if (git(source_root(), "rev-parse --show-prefix").empty())
-      run.commit = git(source_root(), "rev-parse --verify HEAD");
+    if (git_output(source_root(), "rev-parse --show-prefix").empty())
+      run.commit = git_output(source_root(), "rev-parse --verify HEAD");
     run.dirty = !run.commit.empty() &&
-                !git(source_root(), "status --porcelain -- . ':(exclude)evidence'").empty();
+                !git_output(source_root(), "status --porcelain -- . ':(exclude)evidence'").empty();
   } else if (const std::string mark = "-dirty"; run.commit.ends_with(mark)) {
     run.commit.resize(run.commit.size() - mark.size());
     run.dirty = true;

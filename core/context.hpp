@@ -12,6 +12,10 @@ namespace capstone::tools {
 /// The source tree: the environment's CAPSTONE_ROOT, else the folder the tools were built from.
 std::string source_root();
 
+/// What `git <arguments>` prints in `root`, without the last newlines; "" where it fails. The arguments
+/// go to a shell.
+std::string git_output(const std::string& root, const std::string& arguments);
+
 struct run_context {
   std::string session;  ///< "20261130T213900Z-1a2b3c4d", another one for every run
   std::string date;     ///< "2026-11-30T21:39:00Z"

@@ -9,9 +9,15 @@
 #include <cstring>
 #include <string>
 #include <type_traits>
+#include <typeinfo>
 
 #include "capstone/detail/launch.cuh"
 #include "core/spec.hpp"
+
+namespace capstone::detail {
+template <class Kernel>
+struct enter {};
+}  // namespace capstone::detail
 
 namespace capstone::tools {
 
@@ -47,6 +53,15 @@ launch_plan make_launch_plan(std::string kernel_type, const Params& params, cons
   return plan;
 }
 
+/// The mangled name of the kernel `entry<Kernel>`. A function template's name cannot be asked for without
+/// a GPU; that of a class template with as long a name beside it can, and differs in these letters alone.
+template <class Kernel>
+std::string entry_symbol() {
+  std::string name = typeid(detail::enter<Kernel>).name();
+  name.replace(name.find("5enter"), 6, "5entry");
+  return "_Z" + name + "vNT_6paramsE";
+}
+
 /// Params of a call, and the widest access its pointers allow.
 template <class Op>
 struct prepared_call {
@@ -70,6 +85,17 @@ void add_row_plans(kernel_spec& k, const std::string& type_prefix, Prepare prepa
                                                                 call.params.cols, call.vector);
     const char* const words[] = {"exact", "range", "other_device", "default"};
     return choice_info{words[int(c.match)], from_row_config(c.config), c.fallback};
+  };
+  k.launched = [prepare](const problem& p, const pointers& at, const device_limits& d) {
+    auto call = prepare(p, at);
+    const detail::row_selection s = detail::select_row_kernel<Op, Table>({d.cc, d.sms, d.l2_bytes}, call.params.rows,
+                                                                         call.params.cols, call.vector);
+    const bool once = s.choice.row < 0 || Table::rows[s.choice.row].config.schedule.persistent == 0;
+    return detail::visit_row_kernel<Op, Table>(
+        s, call.params, d.sms, [&]<class Kernel>(const detail::launch_size& size) {
+          return launch_identity{entry_symbol<Kernel>(), unsigned(size.blocks), unsigned(size.threads),
+                                 unsigned(size.cluster), 0, once};
+        });
   };
   k.default_plan = [prepare, type_name](const problem& p, const pointers& at, const config& values,
                                         const device_limits&) {

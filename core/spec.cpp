@@ -87,6 +87,35 @@ std::pair<const op*, const kernel_spec*> find_kernel(const std::string& name,
   throw std::invalid_argument("kernel is '" + name + "'; known are " + joined(names));
 }
 
+pointers fake_pointers(const std::vector<buffer_desc>& buffers) {
+  pointers found;
+  std::uintptr_t at = 1 << 20;
+  for (const auto& each : buffers) {
+    if (each.alias_of >= 0) {
+      found.push_back(found.at(static_cast<std::size_t>(each.alias_of)));
+      continue;
+    }
+    const auto size = static_cast<std::int64_t>(size_of(each.type));
+    found.push_back(reinterpret_cast<void*>(at + static_cast<std::uintptr_t>(each.offset * size)));
+    const auto bytes = (each.offset + each.rows * each.stride) * size;
+    at += (static_cast<std::uintptr_t>(bytes) / 256 + 2) * 256;
+  }
+  return found;
+}
+
+namespace {
+std::vector<std::string>& loaded_plugins() {
+  static std::vector<std::string> paths;
+  return paths;
+}
+}  // namespace
+
+std::vector<std::string> kernel_files() {
+  std::vector<std::string> files = {"/proc/self/exe"};
+  files.insert(files.end(), loaded_plugins().begin(), loaded_plugins().end());
+  return files;
+}
+
 void load_plugin(const std::string& path) {
   // A bare name would be looked for among the system's libraries, not in this folder.
   const auto file = std::filesystem::absolute(path).string();
@@ -100,6 +129,7 @@ void load_plugin(const std::string& path) {
     throw std::runtime_error("spec '" + path +
                              "' registered no op; expected a static capstone::tools::register_op");
   }
+  loaded_plugins().push_back(file);
 }
 
 }  // namespace capstone::tools

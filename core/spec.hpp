@@ -102,6 +102,24 @@ struct rule {
 struct traffic_model {
   std::int64_t read_bytes = 0, written_bytes = 0;
   int read_streams = 0, written_streams = 0;  ///< big arrays only: the floor copies as many
+  std::int64_t reused_bytes = 0;  ///< of the bytes read: what every SM fetches anew from L2, e.g. weights
+};
+
+/// Arithmetic of one call, by pipe.
+struct work_model {
+  double flops = 0;         ///< float32, a fused multiply-add counts 2
+  double special = 0;       ///< results of the special-function unit, one per thread: rsqrt, exp
+  double tensor_flops = 0;  ///< of the tensor cores, a multiply-add counts 2
+};
+
+/// What the shipped function launches: enough to recognise the kernel in a profile.
+struct launch_identity {
+  std::string symbol;  ///< mangled, as in the machine code
+  unsigned grid = 0, block = 0, cluster = 1;
+  unsigned dynamic_smem_bytes = 0;
+  /// No block goes round its grid-stride loop twice, and every other loop is unrolled: the machine
+  /// code shows how many instructions run.
+  bool single_pass = false;
 };
 
 /// How one output compared with its float64 reference.
@@ -141,6 +159,8 @@ struct baseline {
   std::function<void(const problem&, const pointers&, void* workspace, void* stream)> run;
   std::function<bool(const problem&)> supports;
   bool on_host = false;  ///< runs on host memory as well (stream is then ignored)
+  /// Bytes of all its kernels together, through device memory; unset where it is not known.
+  std::function<traffic_model(const problem&)> traffic = {};
 };
 
 /// One op variant in one dtype: `rms_norm+residual` in `bf16`.
@@ -159,7 +179,7 @@ struct kernel_spec {
                                           const pointers& actual, const config& values, bool on_host)>
       check;
   std::function<traffic_model(const problem&)> traffic;
-  std::function<double(const problem&)> flops;
+  std::function<work_model(const problem&, const config&)> work;
   /// The shipped function, on the stream's device. Returns the sentence of a failure, else "".
   std::function<std::string(const problem&, const pointers&, void* stream)> call;
   /// The shipped path on the host team.
@@ -170,6 +190,8 @@ struct kernel_spec {
   std::function<launch_plan(const problem&, const pointers&, const config&, const device_limits&)>
       default_plan;
   std::function<config(const problem&)> default_config;
+  /// The one kernel that `call` launches. Reads no memory: any pointers of the right alignment do.
+  std::function<launch_identity(const problem&, const pointers&, const device_limits&)> launched;
   std::vector<baseline> baselines = {};
 };
 
@@ -198,7 +220,13 @@ struct register_op {
 /// Finds `rms_norm+residual` in `bf16`; throws std::invalid_argument with the known names.
 std::pair<const op*, const kernel_spec*> find_kernel(const std::string& name, const std::string& dtype);
 
+/// Addresses as aligned as real buffers' would be, for plans that are compiled but not run.
+pointers fake_pointers(const std::vector<buffer_desc>& buffers);
+
 /// Loads a shared object whose static initialisers register specs; throws std::runtime_error.
 void load_plugin(const std::string& path);
+
+/// The files whose machine code holds the registered kernels: this program, then the plugins.
+std::vector<std::string> kernel_files();
 
 }  // namespace capstone::tools

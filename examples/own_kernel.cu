@@ -125,7 +125,9 @@ kernel_spec l2_kernel() {
     const std::int64_t bytes = p.shape[0] * p.shape[1] * 2;
     return traffic_model{bytes, bytes, 1, 1};
   };
-  k.flops = [](const problem& p) { return 3.0 * double(p.shape[0]) * double(p.shape[1]); };
+  k.work = [](const problem& p, const config& c) {
+    return work_model{3.0 * double(p.shape[0]) * double(p.shape[1]), double(p.shape[0]) * to_row_config(c).reduction.lanes, 0};
+  };
   add_row_calls<l2_op, detail::no_table>(k, prepare);
   return k;
 }

@@ -363,6 +363,13 @@ std::vector<baseline> rivals() {
                                                 static_cast<cudaStream_t>(stream));
                  },
                  packed};
+  chain.traffic = [](const problem& p) {  // each kernel of the chain: sum, squares per row, scale
+    const int64 n = p.shape.at(0) * p.shape.at(1) * int64(sizeof(X)), sums = p.shape.at(0) * 4;
+    traffic_model t;
+    t.read_bytes = (Residual ? 2 * n : 0) + n + n + sums + (has_weight(p) ? p.shape[1] * int64(sizeof(W)) : 0);
+    t.written_bytes = (Residual ? n : 0) + sums + p.shape.at(0) * p.shape.at(1) * int64(sizeof(Out));
+    return t;
+  };
   baseline book{"textbook", "this repository",
                 [](const problem&) { return std::size_t(0); },
                 [](const problem& p, const pointers& at, void*, void* stream) {
@@ -442,11 +449,16 @@ kernel_spec make_kernel() {
     traffic_model t;
     t.read_streams = t.written_streams = Residual ? 2 : 1;
     t.read_bytes = n * int64(sizeof(X)) * t.read_streams + (has_weight(p) ? p.shape[1] * int64(sizeof(W)) : 0);
+    t.reused_bytes = has_weight(p) ? p.shape[1] * int64(sizeof(W)) : 0;
     t.written_bytes = n * int64(sizeof(Out) + (Residual ? sizeof(X) : 0));
     return t;
   };
-  k.flops = [](const problem& p) {  // square and add, two products; the sum of the residual
-    return double(p.shape.at(0)) * double(p.shape.at(1)) * (Residual ? 5 : 4);
+  k.work = [](const problem& p, const config& values) {
+    work_model w;  // square and add, two products; the sum of the residual; every lane takes the root
+    w.flops = double(p.shape.at(0)) * double(p.shape.at(1)) * (Residual ? 5 : 4);
+    const row_reduction r = to_row_config(values).reduction;
+    w.special = double(p.shape.at(0)) * r.lanes * r.cluster;
+    return w;
   };
   k.call = [bound](const problem& p, const pointers& at, void* stream) -> std::string {
     const status s = rms_norm<X, W, Out, options>(bound(p, at), static_cast<cudaStream_t>(stream));

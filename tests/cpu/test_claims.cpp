@@ -130,7 +130,7 @@ TEST_CASE("claims: verify, bench and table work together on the host") {
   CHECK(c.arms.size() == 4);  // capstone, its twin, textbook, floor
   CHECK(c.find("floor")->version == "memcpy");
   CHECK(c.find("textbook")->version == "1");
-  CHECK(table(tree.str() + "/evidence", "", false) == 0);
+  CHECK(table(tree.str() + "/evidence", "", table_form::tsv) == 0);
 }
 
 TEST_CASE("claims: a baseline with wrong results is not raced") {

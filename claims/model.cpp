@@ -1,0 +1,265 @@
+// SPDX-FileCopyrightText: The capstone authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "claims/model.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <stdexcept>
+
+namespace capstone::claims {
+namespace {
+
+constexpr double sector = 32;  // bytes
+constexpr double mb = 1e6;
+
+// Widths of the intervals. Each is what separates kernels of one kind, or runs of one kernel, on an
+// H200; docs/predictions.md says where each was measured.
+constexpr double time_slack = 0.035;         // streaming kernels against the floor, from 16 MB
+constexpr double small_time_slack = 0.06;    // below: fixed costs differ more between kernels
+constexpr double read_slack = 0.003;         // of the bytes read
+constexpr double own_bytes = 64e3;           // instructions, constants and parameters of a kernel
+constexpr double residue_slack = 1.8 * mb;   // what stays in L2 depends on the stores' cache hints
+constexpr double dram_points = 7, sm_points = 5, sm_share = 0.15, tensor_points = 25;
+
+// Caps on half-widths, beyond which an interval is no prediction.
+constexpr double byte_cap = 0.10, time_cap = 0.15, point_cap = 25;
+
+std::string text(const char* format, auto... values) {
+  char buffer[400];
+  std::snprintf(buffer, sizeof buffer, format, values...);
+  return buffer;
+}
+
+const floor_fit& fit_for(const ceilings& c, std::int64_t reads, std::int64_t writes) {
+  const floor_fit* best = nullptr;
+  const auto distance = [&](const floor_fit& f) {
+    return std::abs(double(f.reads) / double(f.reads + f.writes) - double(reads) / double(reads + writes)) +
+           0.01 * std::abs(double(f.reads + f.writes - reads - writes));
+  };
+  for (const floor_fit& f : c.fits)
+    if (best == nullptr || distance(f) < distance(*best)) best = &f;
+  if (best == nullptr) throw std::runtime_error("the ceilings hold no fitted floor; run `claims calibrate`");
+  return *best;
+}
+
+/// The calibrated copies of the mix nearest to reads:writes, by bytes moved.
+std::vector<counted_copy> copies_for(const ceilings& c, std::int64_t reads, std::int64_t writes) {
+  const auto& all = c.counters->copies;
+  const auto distance = [&](const counted_copy& f) {
+    return std::abs(double(f.reads - reads)) + std::abs(double(f.writes - writes));
+  };
+  double best = 1e9;
+  for (const counted_copy& f : all) best = std::min(best, distance(f));
+  std::vector<counted_copy> found;
+  for (const counted_copy& f : all)
+    if (distance(f) == best) found.push_back(f);
+  std::sort(found.begin(), found.end(),
+            [](const auto& a, const auto& b) { return a.read_bytes + a.written_bytes < b.read_bytes + b.written_bytes; });
+  return found;
+}
+
+/// Linear between the points around x; the nearest point beyond them.
+template <class X, class Y>
+double between(const std::vector<counted_copy>& points, double x, X x_of, Y y_of) {
+  if (points.empty()) throw std::runtime_error("the ceilings hold no copy under the profiler; run `claims calibrate`");
+  if (x <= x_of(points.front())) return y_of(points.front());
+  for (std::size_t i = 1; i < points.size(); ++i) {
+    const double left = x_of(points[i - 1]), right = x_of(points[i]);
+    if (x <= right) return y_of(points[i - 1]) + (x - left) / (right - left) * (y_of(points[i]) - y_of(points[i - 1]));
+  }
+  return y_of(points.back());
+}
+
+int max_warps(int cc) { return cc == 86 || cc == 87 || cc == 89 || cc == 120 || cc == 121 ? 48 : 64; }
+
+double half_width(const counter_prediction& c) { return (c.high - c.low) / 2; }
+
+/// What a rival story's kernel would show: the values it changes, by metric.
+struct rival_values {
+  std::string name, story;
+  std::vector<std::pair<std::string, double>> values;
+};
+
+void exclude(const std::vector<rival_values>& rivals, prediction& p) {
+  for (const rival_values& r : rivals) {
+    rival_story s{r.name, r.story, {}};
+    for (const auto& [metric, value] : r.values)
+      if (const counter_prediction* c = p.find(metric); c != nullptr && (value < c->low || value > c->high))
+        s.excluded_by.push_back(metric);
+    p.rivals.push_back(s);
+  }
+}
+
+}  // namespace
+
+int blocks_per_sm(int cc, int registers, int threads, std::int64_t smem_bytes) {
+  const int warps = (threads + 31) / 32;
+  const int per_warp = (std::max(registers, 16) + 7) / 8 * 8 * 32;
+  int blocks = std::min(max_warps(cc) / warps, 65536 / (per_warp * warps));
+  blocks = std::min(blocks, max_warps(cc) == 48 ? 24 : 32);
+  const std::int64_t smem = cc / 10 == 9 || cc / 10 == 10 ? 228 * 1024 : cc == 80 ? 164 * 1024 : 100 * 1024;
+  return static_cast<int>(std::min<std::int64_t>(blocks, smem / (smem_bytes + 1024)));  // 1 KB is the driver's
+}
+
+void apply_model(const model_inputs& in, prediction& p) {
+  const ceilings& c = in.measured;
+  if (!c.counters)
+    throw std::runtime_error("the ceilings hold no counters (" + c.why_no_counters + "); run `claims calibrate` where they can be read");
+  const traffic_model& t = in.traffic;
+  const double reads = double(t.read_bytes), writes = double(t.written_bytes), bytes = reads + writes;
+  const double reused = double(t.reused_bytes), sms = double(c.device.sms);
+  const double mhz = c.sm_mhz.empty() ? 0 : double(c.sm_mhz[1]);
+  const int cc = std::stoi(c.device.cc.substr(0, c.device.cc.find('.'))) * 10 + std::stoi(c.device.cc.substr(c.device.cc.find('.') + 1));
+
+  // ---- launch
+  const std::int64_t smem = in.code.static_smem + in.launch.dynamic_smem_bytes;
+  const int warps = (int(in.launch.block) + 31) / 32;
+  const int resident = std::max(1, blocks_per_sm(cc, in.code.registers, int(in.launch.block), smem));
+  p.launch = {in.code.symbol, in.launch.grid, in.launch.block, 1, in.code.registers, smem,
+              recorded(double(in.launch.grid) / (sms * resident))};
+
+  // ---- terms, microseconds
+  const floor_fit& fit = fit_for(c, t.read_streams, t.written_streams);
+  const double l2_bytes = reads - reused + reused * std::min(sms, double(in.launch.grid)) + writes;
+  const double all_warps = double(in.launch.grid) * warps;
+  const bool counted = in.launch.single_pass && in.code.loops <= 1;
+  const double instructions = counted ? all_warps * double(in.code.straight) : 0;
+  const double flops = in.memory_only ? 0 : in.work.flops, special = in.memory_only ? 0 : in.work.special;
+  const double tensor = in.memory_only ? 0 : in.work.tensor_flops;
+  const auto term = [&](const char* name, std::string formula, double us) { p.terms.push_back({name, std::move(formula), recorded(us)}); };
+  term("dram", text("%.0f B / %.4g GB/s", bytes, fit.gb_per_s), bytes / (fit.gb_per_s * 1e3));
+  term("launch", text("fixed cost of a streaming kernel, %.4g us (an empty one: %.4g)", fit.fixed_us, c.empty_kernel_us), fit.fixed_us);
+  term("l2", text("%.0f B / %.4g GB/s", l2_bytes, c.l2_gb_per_s), l2_bytes / (c.l2_gb_per_s * 1e3));
+  term("fma", text("%.0f flops / %.4g TFLOP/s", flops, c.fma_tflops.median), flops / (c.fma_tflops.median * 1e6));
+  term("special", text("%.0f ops / %.4g Gop/s", special, c.special_gops.median), special / (c.special_gops.median * 1e3));
+  term("tensor", text("%.0f flops / %.4g TFLOP/s", tensor, c.tensor_bf16_tflops.median), tensor / (c.tensor_bf16_tflops.median * 1e6));
+  if (counted && mhz > 0)
+    term("issue", text("%.0f warps x %lld instructions / (4 x %.0f SMs x %.0f MHz)", all_warps, static_cast<long long>(in.code.straight), sms, mhz),
+         instructions / (4 * sms * mhz));
+  std::vector<time_term> order = p.terms;
+  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.us > b.us; });
+  p.binding = order[0].name;
+  p.second = order[1].name;
+  p.margin = recorded(order[0].us / std::max(order[1].us, 1e-9));
+  // One row's chain (load, reduce, store) is longer than a copy's by the reduction; other blocks hide
+  // it from the second wave on.
+  const double chain = c.chain_reduce_us + c.chain_load_us / 4;
+  const double visible = chain * std::min(1.0, 0.5 / std::max(p.launch.waves, 1e-9));
+  term("chain", text("(reduce %.3g us + load %.3g us / 4) x min(1, 0.5 / %.3g waves)", c.chain_reduce_us, c.chain_load_us, p.launch.waves), visible);
+  const double waves_up = std::ceil(p.launch.waves), tail = p.launch.waves > 1 ? (waves_up - p.launch.waves) / waves_up : 0;
+  const double stream = floor_us(c, t.read_streams, t.written_streams, std::int64_t(bytes));
+  double arithmetic = 0;
+  for (const time_term& a : p.terms)
+    if (a.name == "fma" || a.name == "special" || a.name == "tensor" || a.name == "issue") arithmetic = std::max(arithmetic, a.us);
+  const bool streams = arithmetic + fit.fixed_us <= stream;
+  const double body = streams ? stream : arithmetic + fit.fixed_us;
+  term("tail", text("(%.0f - %.3g waves) / %.0f of the last wave, idle; in the interval only", waves_up, p.launch.waves, waves_up),
+       tail * body / std::max(waves_up, 1.0));
+
+  // ---- time
+  const double slack = bytes >= 16 * mb ? time_slack : small_time_slack;
+  p.expected_us = recorded(body + visible);
+  p.low_us = recorded(body * (1 - slack) + visible / 2);
+  p.high_us = recorded(body * (1 + slack) + visible * 1.5 + (streams ? 0 : tail * body / std::max(waves_up, 1.0)));
+  p.physics_us = recorded(0.9 * (streams ? stream : arithmetic));
+  const double row_bytes = in.rows > 0 ? bytes / double(in.rows) : bytes;
+  p.launch_dominates_below_bytes = std::int64_t(fit.fixed_us * fit.gb_per_s * 1e3);
+  p.launch_dominates_below_rows = std::int64_t(std::ceil(double(p.launch_dominates_below_bytes) / std::max(row_bytes, 1.0)));
+
+  // ---- counters
+  const counter_ceilings& k = *c.counters;
+  const std::vector<counted_copy> copies = copies_for(c, t.read_streams, t.written_streams);
+  const auto moved = [](const counted_copy& x) { return double(x.read_bytes + x.written_bytes); };
+  const auto predict = [&](const char* metric, const char* unit, double value, double low, double high, std::string formula) {
+    p.counters.push_back({metric, unit, recorded(value), recorded(std::max(0.0, low)), recorded(high), std::move(formula)});
+  };
+  const double shortfall = between(copies, writes, [](const auto& x) { return double(x.written_bytes); },
+                                   [](const auto& x) { return double(x.written_bytes) - x.dram_write; });
+  const double spread = between(copies, writes, [](const auto& x) { return double(x.written_bytes); },
+                                [](const auto& x) { return x.dram_write_spread; });
+  const double dram_write = std::max(0.0, writes - shortfall);
+  const double ramp = std::min(1.0, writes / (double(c.device.l2_bytes) / 2));  // nothing stays where little was written
+  const double write_slack = residue_slack * ramp + spread / 2 + k.noise_dram_write;
+  const double read_low = reads * (1 - read_slack), read_high = reads * (1 + read_slack) + own_bytes + 3 * k.noise_dram_read;
+  const double under_profiler = between(copies, bytes, moved, [](const auto& x) { return x.duration_us; });
+  const counted_copy& largest = copies.back();
+  const double peak = (largest.dram_read + largest.dram_write) / (largest.duration_us * largest.dram_pct / 100);  // B/us
+  const double profiled_us = streams ? under_profiler + visible : std::max(under_profiler, body);
+  const double dram_pct = 100 * (reads + dram_write) / (profiled_us * peak);
+  predict("dram__throughput.avg.pct_of_peak_sustained_elapsed", "%", dram_pct, dram_pct - dram_points, std::min(100.0, dram_pct + dram_points),
+          text("(%.0f + %.0f B) / (%.4g us x %.4g GB/s)", reads, dram_write, profiled_us, peak / 1e3));
+  // The counter's scale is that of the calibrated load: mma.sync does not fill Hopper's pipe.
+  const double tensor_pct = tensor > 0 ? k.tensor_pct * tensor / (c.tensor_bf16_tflops.median * 1e6) / profiled_us : 0;
+  // The busiest part of an SM: its issue slots, its tensor cores, or what even a copy keeps busy.
+  const double issue_pct = mhz > 0 ? 100 * instructions / (4 * sms * mhz * profiled_us) : 0;
+  const double copy_pct = streams ? between(copies, bytes, moved, [](const auto& x) { return x.sm_pct; }) : 0;
+  const double sm_pct = std::max({issue_pct, tensor_pct, copy_pct});
+  const double sm_width = tensor_pct > issue_pct ? tensor_points : sm_share * sm_pct + sm_points;
+  if (counted || tensor > 0 || in.memory_only)
+    predict("sm__throughput.avg.pct_of_peak_sustained_elapsed", "%", sm_pct, sm_pct - sm_width, std::min(100.0, sm_pct + sm_width),
+            text("issue slots %.3g %%, tensor %.3g %%, a copy %.3g %% in %.4g us", issue_pct, tensor_pct, copy_pct, profiled_us));
+  predict("dram__bytes.sum", "byte", reads + dram_write, read_low + dram_write - write_slack, read_high + dram_write + write_slack, "read + written below");
+  predict("dram__bytes_read.sum", "byte", reads, read_low, read_high, text("%.0f", reads));
+  predict("dram__bytes_write.sum", "byte", dram_write, dram_write - write_slack, dram_write + write_slack,
+          text("%.0f less %.0f that stay in L2", writes, writes - dram_write));
+  const double once = reads / sector, again = (reads - reused + reused * sms * 1.25) / sector;
+  predict("lts__t_sectors_srcunit_tex_op_read.sum", "sector", once, once * 0.998, again * 1.002 + k.noise_l2_read_sectors + 64,
+          text("%.0f B / 32, of which %.0f B up to once an SM", reads, reused));
+  predict("lts__t_sectors_srcunit_tex_op_write.sum", "sector", writes / sector, writes / sector * 0.998, writes / sector * 1.002 + k.noise_l2_write_sectors + 8,
+          text("%.0f B / 32", writes));
+  for (const char* metric : {"l1tex__t_bytes_pipe_lsu_mem_local_op_ld.sum", "l1tex__t_bytes_pipe_lsu_mem_local_op_st.sum"})
+    predict(metric, "byte", 0, 0, 0, text("%lld local accesses in the machine code", static_cast<long long>(in.code.spill_accesses)));
+  if (counted)
+    predict("sm__inst_executed.sum", "inst", instructions, instructions * 0.97, instructions * 1.03,
+            text("%.0f warps x %lld instructions up to the last EXIT", all_warps, static_cast<long long>(in.code.straight)));
+  predict("sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed", "%", tensor_pct, tensor_pct - tensor_points,
+          tensor > 0 ? std::min(100.0, tensor_pct + tensor_points) : 2, text("%.0f flops in %.4g us", tensor, profiled_us));
+  if (!in.memory_only && in.work.special > 0)
+    predict("sm__inst_executed_pipe_xu.sum", "inst", special / 32, special / 32 * 0.99, special / 32 * 1.01 + 1, text("%.0f results / 32 lanes", special));
+  // Blocks of a grid that is no full wave spread over the SMs; the share is of the SMs that have one.
+  const double limit = double(resident * warps) / max_warps(cc);
+  const double on_one = std::min(double(resident), std::ceil(double(in.launch.grid) / sms)) * warps / max_warps(cc);
+  const double share = 100 * std::min(limit, on_one);
+  predict("sm__warps_active.avg.pct_of_peak_sustained_active", "%", 0.9 * share, std::max(0.62 * share, share - 45), share * 1.02,
+          text("%d blocks of %d warps fit an SM of %d warps; %.3g waves", resident, warps, max_warps(cc), p.launch.waves));
+
+  // ---- rivals
+  std::vector<rival_values> rivals;
+  const auto story = [&](const std::string& name, const std::string& what, double r, double w) {
+    rivals.push_back({name, what, {{"lts__t_sectors_srcunit_tex_op_read.sum", r / sector}, {"lts__t_sectors_srcunit_tex_op_write.sum", w / sector},
+                                   {"dram__bytes_read.sum", r}, {"dram__bytes.sum", r + std::max(0.0, w - shortfall)}}});
+  };
+  for (const auto& [name, other] : in.rivals)
+    story(name, "the chain of kernels that the fused one replaces", double(other.read_bytes), double(other.written_bytes));
+  rivals.push_back({"reads twice", "the big inputs are read a second time", {{"lts__t_sectors_srcunit_tex_op_read.sum", (2 * (reads - reused) + reused) / sector}}});
+  rivals.push_back({"writes nothing", "the outputs are left as they were", {{"lts__t_sectors_srcunit_tex_op_write.sum", 0}}});
+  rivals.push_back({"L2-resident", "the inputs come from L2, not from memory", {{"dram__bytes_read.sum", 0}}});
+  rivals.push_back({"spilled", "registers are spilled to local memory: one access of a warp is 128 bytes", {{"l1tex__t_bytes_pipe_lsu_mem_local_op_ld.sum", 128}}});
+  if (tensor == 0)
+    rivals.push_back({"tensor-bound", "tensor cores are busy half of the time", {{"sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed", 50}}});
+  exclude(rivals, p);
+}
+
+std::string why_cannot_fail(const prediction& p) {
+  for (const counter_prediction& c : p.counters) {
+    const double half = half_width(c);
+    if (c.unit == "%" && half > point_cap)
+      return c.metric + " is predicted within +-" + format_double(recorded(half)) + " points; expected at most " + format_double(point_cap);
+    const bool big = c.unit == "byte" && c.value > 100 * mb;  // below, what stays in L2 is most of it
+    if (big && half > byte_cap * c.value)
+      return c.metric + " is predicted within +-" + format_double(recorded(100 * half / c.value)) + " %; expected at most " + format_double(100 * byte_cap) + " %";
+    if (!(c.low <= c.value && c.value <= c.high))
+      return c.metric + " is predicted as " + format_double(c.value) + ", outside its own interval [" + format_double(c.low) + ", " + format_double(c.high) + "]";
+  }
+  const double half = (p.high_us - p.low_us) / 2;
+  if (half > time_cap * p.expected_us)
+    return "the time is predicted within +-" + format_double(recorded(100 * half / p.expected_us)) + " %; expected at most " + format_double(100 * time_cap) + " %";
+  for (const rival_story& r : p.rivals)
+    if (r.excluded_by.empty())
+      return "the story '" + r.name + "' (" + r.story + ") would fit every interval too; such a prediction cannot fail";
+  return "";
+}
+
+}  // namespace capstone::claims
