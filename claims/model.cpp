@@ -16,8 +16,9 @@ constexpr double mb = 1e6;
 
 // Widths of the intervals. Each is what separates kernels of one kind, or runs of one kernel, on an
 // H200; docs/predictions.md says where each was measured.
-constexpr double time_slack = 0.035;         // streaming kernels against the floor, from 16 MB
+constexpr double time_slack = 0.03;          // streaming kernels against the floor, from 16 MB
 constexpr double small_time_slack = 0.06;    // below: fixed costs differ more between kernels
+constexpr double tiny_time_slack = 0.09;     // below 4 MB: the floor itself moved by 10 % between sessions
 constexpr double read_slack = 0.003;         // of the bytes read
 constexpr double own_bytes = 64e3;           // instructions, constants and parameters of a kernel
 constexpr double residue_slack = 1.8 * mb;   // what stays in L2 depends on the stores' cache hints
@@ -144,10 +145,10 @@ void apply_model(const model_inputs& in, prediction& p) {
   p.second = order[1].name;
   p.margin = recorded(order[0].us / std::max(order[1].us, 1e-9));
   // One row's chain (load, reduce, store) is longer than a copy's by the reduction; other blocks hide
-  // it from the second wave on.
+  // it the more, the more waves there are.
   const double chain = c.chain_reduce_us + c.chain_load_us / 4;
-  const double visible = chain * std::min(1.0, 0.5 / std::max(p.launch.waves, 1e-9));
-  term("chain", text("(reduce %.3g us + load %.3g us / 4) x min(1, 0.5 / %.3g waves)", c.chain_reduce_us, c.chain_load_us, p.launch.waves), visible);
+  const double visible = chain * std::min(1.0, 0.75 / std::max(p.launch.waves, 1e-9));
+  term("chain", text("(reduce %.3g us + load %.3g us / 4) x min(1, 0.75 / %.3g waves)", c.chain_reduce_us, c.chain_load_us, p.launch.waves), visible);
   const double waves_up = std::ceil(p.launch.waves), tail = p.launch.waves > 1 ? (waves_up - p.launch.waves) / waves_up : 0;
   const double stream = floor_us(c, t.read_streams, t.written_streams, std::int64_t(bytes));
   double arithmetic = 0;
@@ -159,7 +160,7 @@ void apply_model(const model_inputs& in, prediction& p) {
        tail * body / std::max(waves_up, 1.0));
 
   // ---- time
-  const double slack = bytes >= 16 * mb ? time_slack : small_time_slack;
+  const double slack = bytes >= 16 * mb ? time_slack : bytes >= 4 * mb ? small_time_slack : tiny_time_slack;
   p.expected_us = recorded(body + visible);
   p.low_us = recorded(body * (1 - slack) + visible / 2);
   p.high_us = recorded(body * (1 + slack) + visible * 1.5 + (streams ? 0 : tail * body / std::max(waves_up, 1.0)));
@@ -204,9 +205,9 @@ void apply_model(const model_inputs& in, prediction& p) {
   predict("dram__bytes_read.sum", "byte", reads, read_low, read_high, text("%.0f", reads));
   predict("dram__bytes_write.sum", "byte", dram_write, dram_write - write_slack, dram_write + write_slack,
           text("%.0f less %.0f that stay in L2", writes, writes - dram_write));
-  const double once = reads / sector, again = (reads - reused + reused * sms * 1.25) / sector;
-  predict("lts__t_sectors_srcunit_tex_op_read.sum", "sector", once, once * 0.998, again * 1.002 + k.noise_l2_read_sectors + 64,
-          text("%.0f B / 32, of which %.0f B up to once an SM", reads, reused));
+  const double once = reads / sector, again = (reads - reused + reused * std::min(sms * 1.25, double(in.launch.grid))) / sector;
+  predict("lts__t_sectors_srcunit_tex_op_read.sum", "sector", once, once * 0.998, again * 1.002 + k.noise_l2_read_sectors + 8,
+          text("%.0f B / 32, of which %.0f B up to once a block and 1.25 times an SM", reads, reused));
   predict("lts__t_sectors_srcunit_tex_op_write.sum", "sector", writes / sector, writes / sector * 0.998, writes / sector * 1.002 + k.noise_l2_write_sectors + 8,
           text("%.0f B / 32", writes));
   for (const char* metric : {"l1tex__t_bytes_pipe_lsu_mem_local_op_ld.sum", "l1tex__t_bytes_pipe_lsu_mem_local_op_st.sum"})
@@ -216,13 +217,13 @@ void apply_model(const model_inputs& in, prediction& p) {
             text("%.0f warps x %lld instructions up to the last EXIT", all_warps, static_cast<long long>(in.code.straight)));
   predict("sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed", "%", tensor_pct, tensor_pct - tensor_points,
           tensor > 0 ? std::min(100.0, tensor_pct + tensor_points) : 2, text("%.0f flops in %.4g us", tensor, profiled_us));
-  if (!in.memory_only && in.work.special > 0)
+  if (counted && !in.memory_only && in.work.special > 0)
     predict("sm__inst_executed_pipe_xu.sum", "inst", special / 32, special / 32 * 0.99, special / 32 * 1.01 + 1, text("%.0f results / 32 lanes", special));
   // Blocks of a grid that is no full wave spread over the SMs; the share is of the SMs that have one.
   const double limit = double(resident * warps) / max_warps(cc);
   const double on_one = std::min(double(resident), std::ceil(double(in.launch.grid) / sms)) * warps / max_warps(cc);
   const double share = 100 * std::min(limit, on_one);
-  predict("sm__warps_active.avg.pct_of_peak_sustained_active", "%", 0.9 * share, std::max(0.62 * share, share - 45), share * 1.02,
+  predict("sm__warps_active.avg.pct_of_peak_sustained_active", "%", 0.9 * share, (p.launch.waves < 2 ? 0.4 : 0.62) * share, share * 1.02,
           text("%d blocks of %d warps fit an SM of %d warps; %.3g waves", resident, warps, max_warps(cc), p.launch.waves));
 
   // ---- rivals
