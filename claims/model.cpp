@@ -61,14 +61,15 @@ std::vector<counted_copy> copies_for(const ceilings& c, std::int64_t reads, std:
   return found;
 }
 
-/// Linear between the points around x; the nearest point beyond them.
+/// Linear between the points around x; as between the last two beyond them, the first below.
 template <class X, class Y>
 double between(const std::vector<counted_copy>& points, double x, X x_of, Y y_of) {
   if (points.empty()) throw std::runtime_error("the ceilings hold no copy under the profiler; run `claims calibrate`");
   if (x <= x_of(points.front())) return y_of(points.front());
   for (std::size_t i = 1; i < points.size(); ++i) {
     const double left = x_of(points[i - 1]), right = x_of(points[i]);
-    if (x <= right) return y_of(points[i - 1]) + (x - left) / (right - left) * (y_of(points[i]) - y_of(points[i - 1]));
+    if (x <= right || i + 1 == points.size())
+      return y_of(points[i - 1]) + (x - left) / (right - left) * (y_of(points[i]) - y_of(points[i - 1]));
   }
   return y_of(points.back());
 }
