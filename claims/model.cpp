@@ -17,8 +17,10 @@ constexpr double mb = 1e6;
 // Widths of the intervals. Each is what separates kernels of one kind, or runs of one kernel, on an
 // H200; docs/predictions.md says where each was measured.
 constexpr double time_slack = 0.03;          // streaming kernels against the floor, from 16 MB
+constexpr double time_excess = 0.045;        // upwards: where its buffers lie costs a kernel up to 4.2 %
 constexpr double small_time_slack = 0.06;    // below: fixed costs differ more between kernels
-constexpr double tiny_time_slack = 0.09;     // below 4 MB: the floor itself moved by 10 % between sessions
+constexpr double tiny_time_slack = 0.10;     // below 4 MB, around what a race finds the floor to be:
+constexpr double tiny_floor = 1.05;          // 10 % above what calibration alone finds, 2.2 us and 1.97 at 1 MB
 constexpr double read_slack = 0.003;         // of the bytes read
 constexpr double own_bytes = 64e3;           // instructions, constants and parameters of a kernel
 constexpr double residue_slack = 1.8 * mb;   // what stays in L2 depends on the stores' cache hints
@@ -156,15 +158,15 @@ void apply_model(const model_inputs& in, prediction& p) {
   for (const time_term& a : p.terms)
     if (a.name == "fma" || a.name == "special" || a.name == "tensor" || a.name == "issue") arithmetic = std::max(arithmetic, a.us);
   const bool streams = arithmetic + fit.fixed_us <= stream;
-  const double body = streams ? stream : arithmetic + fit.fixed_us;
+  const double body = (streams ? stream : arithmetic + fit.fixed_us) * (bytes < 4 * mb ? tiny_floor : 1);
   term("tail", text("(%.0f - %.3g waves) / %.0f of the last wave, idle; in the interval only", waves_up, p.launch.waves, waves_up),
        tail * body / std::max(waves_up, 1.0));
 
   // ---- time
   const double slack = bytes >= 16 * mb ? time_slack : bytes >= 4 * mb ? small_time_slack : tiny_time_slack;
   p.expected_us = recorded(body + visible);
-  p.low_us = recorded(body * (1 - slack) + visible / 2);
-  p.high_us = recorded(body * (1 + slack) + visible * 1.5 + (streams ? 0 : tail * body / std::max(waves_up, 1.0)));
+  p.low_us = recorded(body * (1 - slack) + visible * 0.6);
+  p.high_us = recorded(body * (1 + (bytes >= 16 * mb ? time_excess : slack)) + visible * 1.4 + (streams ? 0 : tail * body / std::max(waves_up, 1.0)));
   p.physics_us = recorded(0.9 * (streams ? stream : arithmetic));
   const double row_bytes = in.rows > 0 ? bytes / double(in.rows) : bytes;
   p.launch_dominates_below_bytes = std::int64_t(fit.fixed_us * fit.gb_per_s * 1e3);
@@ -202,9 +204,12 @@ void apply_model(const model_inputs& in, prediction& p) {
   if (counted || tensor > 0 || in.memory_only)
     predict("sm__throughput.avg.pct_of_peak_sustained_elapsed", "%", sm_pct, sm_pct - sm_width, std::min(100.0, sm_pct + sm_width),
             text("issue slots %.3g %%, tensor %.3g %%, a copy %.3g %% in %.4g us", issue_pct, tensor_pct, copy_pct, profiled_us));
-  predict("dram__bytes.sum", "byte", reads + dram_write, read_low + dram_write - write_slack, read_high + dram_write + write_slack, "read + written below");
+  // Between two copies the curve lies below the line through them, and above what is left if the most stays.
+  const double write_low = std::min(dram_write - write_slack, std::max(0.0, writes - k.residue_bytes.high));
+  const double write_high = dram_write + write_slack;
+  predict("dram__bytes.sum", "byte", reads + dram_write, read_low + std::max(0.0, write_low), read_high + write_high, "read + written below");
   predict("dram__bytes_read.sum", "byte", reads, read_low, read_high, text("%.0f", reads));
-  predict("dram__bytes_write.sum", "byte", dram_write, dram_write - write_slack, dram_write + write_slack,
+  predict("dram__bytes_write.sum", "byte", dram_write, write_low, write_high,
           text("%.0f less %.0f that stay in L2", writes, writes - dram_write));
   const double once = reads / sector, again = (reads - reused + reused * std::min(sms * 1.25, double(in.launch.grid))) / sector;
   predict("lts__t_sectors_srcunit_tex_op_read.sum", "sector", once, once * 0.998, again * 1.002 + k.noise_l2_read_sectors + 8,
@@ -214,8 +219,9 @@ void apply_model(const model_inputs& in, prediction& p) {
   for (const char* metric : {"l1tex__t_bytes_pipe_lsu_mem_local_op_ld.sum", "l1tex__t_bytes_pipe_lsu_mem_local_op_st.sum"})
     predict(metric, "byte", 0, 0, 0, text("%lld local accesses in the machine code", static_cast<long long>(in.code.spill_accesses)));
   if (counted)
-    predict("sm__inst_executed.sum", "inst", instructions, instructions * 0.97, instructions * 1.03,
-            text("%.0f warps x %lld instructions up to the last EXIT", all_warps, static_cast<long long>(in.code.straight)));
+    predict("sm__inst_executed.sum", "inst", instructions, instructions * 0.97 * in.launch.used, instructions * 1.03,
+            text("%.0f warps x %lld instructions up to the last EXIT; %.3g of the places in a row are used, the rest may be skipped", all_warps,
+                 static_cast<long long>(in.code.straight), in.launch.used));
   predict("sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed", "%", tensor_pct, tensor_pct - tensor_points,
           tensor > 0 ? std::min(100.0, tensor_pct + tensor_points) : 2, text("%.0f flops in %.4g us", tensor, profiled_us));
   if (counted && !in.memory_only && in.work.special > 0)

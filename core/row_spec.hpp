@@ -93,8 +93,10 @@ void add_row_plans(kernel_spec& k, const std::string& type_prefix, Prepare prepa
     const bool once = s.choice.row < 0 || Table::rows[s.choice.row].config.schedule.persistent == 0;
     return detail::visit_row_kernel<Op, Table>(
         s, call.params, d.sms, [&]<class Kernel>(const detail::launch_size& size) {
+          const double places = double(detail::row_steps(s.choice.reduction, call.params.cols)) *
+                                s.choice.reduction.lanes * s.choice.reduction.elements * s.choice.reduction.cluster;
           return launch_identity{entry_symbol<Kernel>(), unsigned(size.blocks), unsigned(size.threads),
-                                 unsigned(size.cluster), 0, once};
+                                 unsigned(size.cluster), 0, once, double(call.params.cols) / places};
         });
   };
   k.default_plan = [prepare, type_name](const problem& p, const pointers& at, const config& values,

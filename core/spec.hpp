@@ -120,6 +120,7 @@ struct launch_identity {
   /// No block goes round its grid-stride loop twice, and every other loop is unrolled: the machine
   /// code shows how many instructions run.
   bool single_pass = false;
+  double used = 1;  ///< share of the threads' places in a row that hold an element; the rest is skipped
 };
 
 /// How one output compared with its float64 reference.
