@@ -230,7 +230,7 @@ void apply_model(const model_inputs& in, prediction& p) {
   const double limit = double(resident * warps) / max_warps(cc);
   const double on_one = std::min(double(resident), std::ceil(double(in.launch.grid) / sms)) * warps / max_warps(cc);
   const double share = 100 * std::min(limit, on_one);
-  predict("sm__warps_active.avg.pct_of_peak_sustained_active", "%", 0.9 * share, (p.launch.waves < 2 ? 0.4 : 0.62) * share, share * 1.02,
+  predict("sm__warps_active.avg.pct_of_peak_sustained_active", "%", 0.9 * share, p.launch.waves < 2 ? std::max(0.4 * share, 1.02 * share - 2 * point_cap + 0.1) : 0.62 * share, share * 1.02,
           text("%d blocks of %d warps fit an SM of %d warps; %.3g waves", resident, warps, max_warps(cc), p.launch.waves));
 
   // ---- rivals
