@@ -19,6 +19,7 @@
 #include "claims/report.hpp"
 #include "claims/select.hpp"
 #include "claims/table.hpp"
+#include "claims/timeline.hpp"
 #include "claims/verify.hpp"
 
 namespace {
@@ -118,6 +119,8 @@ int run(int argc, char** argv) {
   add_selection(profile, wanted, plugins);
   profile->add_option("--launches", profiling.launches, "profiled calls of each problem (default 5)")->check(CLI::Range(5, 100));
   profile->add_flag("--unverified", profiling.unverified, "go on without `verify`; such a profile is INVALID");
+  auto* timeline = app.add_subcommand("timeline", "when kernels and launches run, fused, unfused and in a graph");
+  add_selection(timeline, wanted, plugins);
   auto* table = app.add_subcommand("table", "print every record as tab-separated values; no GPU");
   add_evidence(table);
   table->add_option("--device", table_device, "only this device's id, e.g. h200");
@@ -163,6 +166,7 @@ int run(int argc, char** argv) {
     profiling.plugins = plugins;
     return claims::profile(wanted, profiling, where);
   }
+  if (*timeline) return claims::timeline(wanted, where);
   if (!budget.empty()) options.budget_s = seconds(budget);
   return claims::bench(wanted, where, options);
 }

@@ -1,0 +1,16 @@
+// SPDX-FileCopyrightText: The capstone authors
+// SPDX-License-Identifier: Apache-2.0
+
+/// \file
+/// `claims timeline`: when kernels and launches of the same calls run, fused and unfused, from a
+/// stream and in a graph.
+#pragma once
+
+#include "claims/select.hpp"
+
+namespace capstone::claims {
+
+/// The command. Returns its exit code: 0, or 2 for the host, which has no launches.
+int timeline(const selection& wanted, const device& where);
+
+}  // namespace capstone::claims

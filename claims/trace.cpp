@@ -1,0 +1,192 @@
+// SPDX-FileCopyrightText: The capstone authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "claims/trace.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <set>
+#include <stdexcept>
+
+#include "core/stats.hpp"
+
+namespace capstone::claims {
+namespace {
+
+std::string json_text(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') (out += '\\') += c;
+    else if (static_cast<unsigned char>(c) < 0x20) out += ' ';
+    else out += c;
+  }
+  return out + '"';
+}
+
+std::string json_us(std::uint64_t ns) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.3f", double(ns) / 1e3);
+  return text;
+}
+
+std::uint64_t first_event(const lane_events& events) {
+  std::uint64_t first = ~std::uint64_t(0);
+  for (const auto* list : {&events.kernels, &events.launches})
+    for (const traced_interval& e : *list) first = std::min(first, e.begin_ns);
+  return first;
+}
+
+std::vector<traced_interval> sorted(std::vector<traced_interval> list) {
+  std::stable_sort(list.begin(), list.end(), [](const auto& a, const auto& b) { return a.begin_ns < b.begin_ns; });
+  return list;
+}
+
+timeline_lane read_lane(const yaml_reader& at) {
+  timeline_lane lane;
+  lane.name = at.get_string("name");
+  lane.calls = at.get_int("calls", 1);
+  lane.kernels_per_call = at.get_double("kernels_per_call", 0);
+  lane.wall_us_per_call = at.get_double("wall_us_per_call", 0);
+  lane.window_us = at.get_double("window_us", 0);
+  lane.busy_us = at.get_double("busy_us", 0);
+  lane.gap_us = at.get_double("gap_us", 0);
+  lane.launch_share = at.get_double("launch_share", 0);
+  if (lane.launch_share > 1) at.at("launch_share").fail("a share from 0 to 1");
+  lane.api_us_per_call = at.get_double("api_us_per_call", 0);
+  lane.kernel_us = at.get_double("kernel_us", 0);
+  lane.names = at.get_strings("names");
+  for (const yaml_reader& item : at.get_list("kernels")) {
+    const auto values = item.items();
+    if (values.size() != 3) item.fail("[begin_us, length_us, name]");
+    lane.kernels.push_back({values[0].as_double(0), values[1].as_double(0), values[2].as_int(0, std::int64_t(lane.names.size()) - 1)});
+  }
+  for (const yaml_reader& item : at.get_list("launches")) {
+    const auto values = item.items();
+    if (values.size() != 2) item.fail("[begin_us, length_us]");
+    lane.launches.emplace_back(values[0].as_double(0), values[1].as_double(0));
+  }
+  return lane;
+}
+
+}  // namespace
+
+std::uint64_t covered_ns(std::vector<std::pair<std::uint64_t, std::uint64_t>> intervals) {
+  std::sort(intervals.begin(), intervals.end());
+  std::uint64_t total = 0, until = 0;
+  for (const auto& [begin, end] : intervals) {
+    const std::uint64_t from = std::max(begin, until);
+    if (end > from) total += end - from;
+    until = std::max(until, end);
+  }
+  return total;
+}
+
+void derive(const lane_events& events, timeline_lane& lane) {
+  if (events.kernels.empty()) throw std::runtime_error("the lane '" + lane.name + "' was traced without a kernel");
+  const std::vector<traced_interval> kernels = sorted(events.kernels), launches = sorted(events.launches);
+  const std::uint64_t zero = first_event(events);
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> busy;
+  std::vector<double> lengths;
+  std::uint64_t last = 0;
+  for (const traced_interval& k : kernels) {
+    busy.emplace_back(k.begin_ns, k.end_ns);
+    lengths.push_back(double(k.end_ns - k.begin_ns) / 1e3);
+    last = std::max(last, k.end_ns);
+  }
+  const double window = double(last - kernels.front().begin_ns) / 1e3, covered = double(covered_ns(busy)) / 1e3;
+  lane.window_us = recorded(window);
+  lane.busy_us = recorded(covered);
+  lane.gap_us = recorded(window - covered);
+  lane.launch_share = recorded(window > 0 ? (window - covered) / window : 0);
+  lane.kernels_per_call = recorded(double(kernels.size()) / double(lane.calls));
+  lane.kernel_us = recorded(median(lengths));
+  double api = 0;
+  for (const traced_interval& l : launches) api += double(l.end_ns - l.begin_ns) / 1e3;
+  lane.api_us_per_call = recorded(api / double(lane.calls));
+  for (const traced_interval& k : kernels) {
+    if (lane.kernels.size() == most_bars) break;
+    auto name = std::find(lane.names.begin(), lane.names.end(), k.name);
+    if (name == lane.names.end()) name = lane.names.insert(name, k.name);
+    lane.kernels.push_back({recorded(double(k.begin_ns - zero) / 1e3), recorded(double(k.end_ns - k.begin_ns) / 1e3), name - lane.names.begin()});
+  }
+  for (const traced_interval& l : launches) {
+    if (lane.launches.size() == most_bars) break;
+    lane.launches.emplace_back(recorded(double(l.begin_ns - zero) / 1e3), recorded(double(l.end_ns - l.begin_ns) / 1e3));
+  }
+}
+
+std::string write_timeline(const timeline_record& record) {
+  yaml_writer w;
+  write_run(w, timeline_schema, record.run, record.device);
+  w.field("note", "").field("source", record.source);
+  w.field("kernel", record.kernel).field("dtype", record.dtype);
+  w.field("shape", record.what.shape).field("layout", record.what.layout).field("l2", record.l2);
+  w.begin("lanes", yaml_style::block_list);
+  for (const timeline_lane& lane : record.lanes) {
+    w.begin(yaml_style::block_map).field("name", lane.name).field("calls", lane.calls);
+    w.field("kernels_per_call", lane.kernels_per_call).field("wall_us_per_call", lane.wall_us_per_call);
+    w.field("window_us", lane.window_us).field("busy_us", lane.busy_us).field("gap_us", lane.gap_us);
+    w.field("launch_share", lane.launch_share).field("api_us_per_call", lane.api_us_per_call);
+    w.field("kernel_us", lane.kernel_us).list("names", lane.names);
+    w.begin("kernels", yaml_style::flow_list);
+    for (const timeline_lane::bar& b : lane.kernels)
+      w.begin(yaml_style::flow_list).item(b.begin_us).item(b.length_us).item(b.name).end();
+    w.end().begin("launches", yaml_style::flow_list);
+    for (const auto& [begin, length] : lane.launches) w.begin(yaml_style::flow_list).item(begin).item(length).end();
+    w.end().end();
+  }
+  w.end();
+  return w.text();
+}
+
+timeline_record read_timeline(const std::string& path) {
+  const yaml_reader at = yaml_reader::load(path);
+  timeline_record record;
+  read_run(at, timeline_schema, record.run, record.device);
+  at.get_string("note");
+  record.source = at.get_string("source");
+  record.kernel = at.get_string("kernel");
+  record.dtype = at.get_string("dtype");
+  record.what = {at.get_string("shape"), at.get_string("layout")};
+  record.l2 = at.get_string("l2");
+  if (record.l2 != "cold" && record.l2 != "warm") at.at("l2").fail("\"cold\" or \"warm\"");
+  for (const yaml_reader& item : at.get_list("lanes")) record.lanes.push_back(read_lane(item));
+  at.done();
+  return record;
+}
+
+std::string chrome_trace(const std::vector<std::pair<std::string, lane_events>>& lanes) {
+  std::string text = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n";
+  bool first = true;
+  const auto put = [&](const std::string& event) {
+    text += (first ? "" : ",\n") + event;
+    first = false;
+  };
+  const auto common = [](std::size_t pid, std::uint64_t tid) { return "\"pid\":" + std::to_string(pid) + ",\"tid\":" + std::to_string(tid); };
+  std::uint64_t flow = 0;
+  for (std::size_t pid = 0; pid < lanes.size(); ++pid) {
+    const auto& [name, events] = lanes[pid];
+    const std::uint64_t zero = first_event(events);
+    put("{\"ph\":\"M\",\"name\":\"process_name\"," + common(pid, 0) + ",\"args\":{\"name\":" + json_text(name) + "}}");
+    put("{\"ph\":\"M\",\"name\":\"thread_name\"," + common(pid, 0) + ",\"args\":{\"name\":\"host: launches\"}}");
+    std::set<std::uint64_t> streams;
+    for (const traced_interval& k : events.kernels)
+      if (streams.insert(k.stream).second)
+        put("{\"ph\":\"M\",\"name\":\"thread_name\"," + common(pid, k.stream + 1) + ",\"args\":{\"name\":\"GPU: stream " + std::to_string(k.stream) + "\"}}");
+    const auto span = [&](const traced_interval& e, std::uint64_t tid) {
+      put("{\"ph\":\"X\",\"name\":" + json_text(e.name) + "," + common(pid, tid) + ",\"ts\":" + json_us(e.begin_ns - zero) + ",\"dur\":" + json_us(e.end_ns - e.begin_ns) + "}");
+    };
+    for (const traced_interval& l : events.launches) span(l, 0);
+    for (const traced_interval& k : events.kernels) {
+      span(k, k.stream + 1);
+      const auto from = std::find_if(events.launches.begin(), events.launches.end(), [&](const auto& l) { return l.correlation == k.correlation; });
+      if (from == events.launches.end()) continue;
+      const std::string id = "\"cat\":\"launch\",\"name\":\"launch\",\"id\":" + std::to_string(flow++) + ",";
+      put("{\"ph\":\"s\"," + id + common(pid, 0) + ",\"ts\":" + json_us(from->begin_ns - zero) + "}");
+      put("{\"ph\":\"f\",\"bp\":\"e\"," + id + common(pid, k.stream + 1) + ",\"ts\":" + json_us(k.begin_ns - zero) + "}");
+    }
+  }
+  return text + "\n]}\n";
+}
+
+}  // namespace capstone::claims

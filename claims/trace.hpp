@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: The capstone authors
+// SPDX-License-Identifier: Apache-2.0
+
+/// \file
+/// When kernels and launches ran: what follows from their intervals, and how it is kept.
+/// evidence/<device>/timelines/<kernel>.<dtype>.<shape>.yaml, and the same events as a Chrome trace,
+/// which Perfetto opens, in the .json beside it. A picture is drawn from the record alone: one lane
+/// below the other on one scale from each lane's first launch, kernels as bars, launches above them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "claims/record.hpp"
+
+namespace capstone::claims {
+
+inline constexpr const char* timeline_schema = "capstone-timeline/1";
+
+/// Something that ran, nanoseconds on one clock. `correlation` joins a kernel and its launch.
+struct traced_interval {
+  std::string name;
+  std::uint64_t begin_ns = 0, end_ns = 0;
+  std::uint64_t correlation = 0;
+  std::uint64_t stream = 0;  ///< of a kernel
+};
+
+struct lane_events {
+  std::vector<traced_interval> kernels, launches;
+};
+
+/// Nanoseconds that at least one of the intervals covers; they may overlap and come in any order.
+std::uint64_t covered_ns(std::vector<std::pair<std::uint64_t, std::uint64_t>> intervals);
+
+/// One way to make the same calls, traced and untraced.
+struct timeline_lane {
+  std::string name;  ///< "capstone, stream"
+  std::int64_t calls = 0;
+  double kernels_per_call = 0;
+  double wall_us_per_call = 0;  ///< host time of calls and wait, without tracing
+  double window_us = 0;         ///< first kernel's begin to last kernel's end
+  double busy_us = 0, gap_us = 0;  ///< within the window: some kernel runs, and none does
+  double launch_share = 0;      ///< gap / window
+  double api_us_per_call = 0;   ///< the host inside launch calls
+  double kernel_us = 0;         ///< median
+  std::vector<std::string> names;
+  struct bar {
+    double begin_us = 0, length_us = 0;  ///< from the lane's first event
+    std::int64_t name = 0;               ///< index into `names`
+  };
+  std::vector<bar> kernels;                          ///< the first `most_bars`
+  std::vector<std::pair<double, double>> launches;   ///< likewise; begin and length
+};
+inline constexpr std::size_t most_bars = 40;
+
+/// Fills all but name, calls and wall time. Throws std::runtime_error for a lane without kernels.
+void derive(const lane_events& events, timeline_lane& lane);
+
+struct timeline_record {
+  run_context run;
+  record_device device;
+  std::string source;  ///< "CUPTI activity 13.0 (API version 130001)"
+  std::string kernel, dtype;
+  problem_id what;
+  std::string l2;  ///< "cold": calls rotate over buffers; "warm": over one set
+  std::vector<timeline_lane> lanes;
+};
+std::string write_timeline(const timeline_record& record);
+timeline_record read_timeline(const std::string& path);  ///< strict; throws record_error
+
+/// A process per lane, thread 0 the host's launches, a thread per stream; flows join them.
+std::string chrome_trace(const std::vector<std::pair<std::string, lane_events>>& lanes);
+
+}  // namespace capstone::claims
