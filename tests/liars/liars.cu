@@ -141,12 +141,12 @@ struct row_by_thread {
   const bf16* x;
   bf16* y;
   __device__ void operator()(std::int64_t row) const {
-    float sum = 0;
+    double sum = 0;  // one thread adds a row, and the honest tolerance is a tree's
     for (int c = 0; c < cols; ++c) {
-      const float f = __bfloat162float(x[row * cols + c]);
-      sum = fmaf(f, f, sum);
+      const double f = double(__bfloat162float(x[row * cols + c]));
+      sum += f * f;
     }
-    const float scale = rsqrtf(sum * (1.0f / cols) + eps);
+    const float scale = rsqrtf(float(sum / cols) + eps);
     for (int c = 0; c < cols; ++c) y[row * cols + c] = __float2bfloat16_rn(__bfloat162float(x[row * cols + c]) * scale);
   }
 };
