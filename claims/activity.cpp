@@ -46,6 +46,7 @@ struct api {
   decltype(&cuptiActivityGetNextRecord) next_record = nullptr;
   decltype(&cuptiActivityGetNumDroppedRecords) dropped = nullptr;
   decltype(&cuptiGetCallbackName) callback_name = nullptr;
+  decltype(&cuptiGetTimestamp) timestamp = nullptr;
 
   void expect(CUptiResult code, const char* what) const {
     if (code == CUPTI_SUCCESS) return;
@@ -89,6 +90,7 @@ const api& cupti() {
     find(a.library, "cuptiActivityGetNextRecord", a.next_record);
     find(a.library, "cuptiActivityGetNumDroppedRecords", a.dropped);
     find(a.library, "cuptiGetCallbackName", a.callback_name);
+    find(a.library, "cuptiGetTimestamp", a.timestamp);
     return a;
   }();
   return loaded;
@@ -200,6 +202,12 @@ activity_tracer::~activity_tracer() {
 
 const std::string& activity_tracer::source() const { return state_->source; }
 
+std::uint64_t activity_tracer::now_ns() const {
+  std::uint64_t now = 0;
+  cupti().expect(cupti().timestamp(&now), "cuptiGetTimestamp");
+  return now;
+}
+
 lane_events activity_tracer::take() {
   cupti().expect(cupti().flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED), "cuptiActivityFlushAll");
   const std::lock_guard lock(collected.mutex);
@@ -222,6 +230,7 @@ const std::string& activity_tracer::source() const {
   static const std::string none;
   return none;
 }
+std::uint64_t activity_tracer::now_ns() const { return 0; }
 lane_events activity_tracer::take() { return {}; }
 
 #endif

@@ -24,6 +24,9 @@ class activity_tracer {
   /// "CUPTI activity 13.0 (API version 130001)"
   const std::string& source() const;
 
+  /// Nanoseconds now, on the events' clock.
+  std::uint64_t now_ns() const;
+
   /// What ran since the last call. The device must be idle. Throws std::runtime_error where records
   /// were dropped.
   lane_events take();

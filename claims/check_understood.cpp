@@ -14,6 +14,7 @@
 #include "claims/profile_record.hpp"
 #include "claims/profile_rows.hpp"
 #include "claims/table.hpp"
+#include "claims/trace.hpp"
 #include "core/context.hpp"
 #include "core/fingerprint.hpp"
 
@@ -40,6 +41,15 @@ struct entry {
   prediction content;
 };
 
+std::vector<fs::path> sorted_yaml(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code none;
+  for (const auto& file : fs::directory_iterator(folder, none))
+    if (file.path().extension() == ".yaml") files.push_back(file.path());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
 class device_checker {
  public:
   device_checker(std::string root, fs::path folder, understood_check& into)
@@ -49,13 +59,8 @@ class device_checker {
     read_ceilings_files();
     read_predictions();
     for (const auto& [problem, chain] : chains_) check_chain(chain);
-    const fs::path profiles = folder_ / "profiles";
-    if (!fs::is_directory(profiles)) return;
-    std::vector<fs::path> files;
-    for (const auto& file : fs::directory_iterator(profiles))
-      if (file.path().extension() == ".yaml") files.push_back(file.path());
-    std::sort(files.begin(), files.end());
-    for (const fs::path& file : files) guarded([&] { check_profile(file); });
+    for (const auto& file : sorted_yaml(folder_ / "timelines")) guarded([&] { read_timeline(file.string()); });
+    for (const auto& file : sorted_yaml(folder_ / "profiles")) guarded([&] { check_profile(file); });
   }
 
  private:
