@@ -17,12 +17,13 @@ constexpr double mb = 1e6;
 // Widths of the intervals. Each is what separates kernels of one kind, or runs of one kernel, on an
 // H200; docs/predictions.md says where each was measured.
 constexpr double time_slack = 0.03;          // streaming kernels against the floor, from 16 MB
-constexpr double time_excess = 0.045;        // upwards: where its buffers lie costs a kernel up to 4.2 %
+constexpr double time_excess = 0.055;        // upwards: where its buffers lie costs a kernel up to 5.3 %
 constexpr double small_time_slack = 0.06;    // below: fixed costs differ more between kernels
 constexpr double tiny_time_slack = 0.10;     // below 4 MB, around what a race finds the floor to be:
 constexpr double tiny_floor = 1.05;          // 10 % above what calibration alone finds, 2.2 us and 1.97 at 1 MB
-constexpr double read_slack = 0.003;         // of the bytes read
-constexpr double own_bytes = 64e3;           // instructions, constants and parameters of a kernel
+constexpr double read_slack = 0.0005;        // of the bytes read; 0.0002 was seen
+constexpr double own_bytes = 12e3;           // instructions, constants, parameters: 5 to 7 KB were seen
+constexpr double no_writes = 64e3;           // less than that reaches memory: none is predicted
 constexpr double residue_slack = 1.8 * mb;   // what stays in L2 depends on the stores' cache hints
 constexpr double dram_points = 7, sm_points = 5, sm_share = 0.15, tensor_points = 25;
 
@@ -183,8 +184,9 @@ void apply_model(const model_inputs& in, prediction& p) {
                                    [](const auto& x) { return double(x.written_bytes) - x.dram_write; });
   const double spread = between(copies, writes, [](const auto& x) { return double(x.written_bytes); },
                                 [](const auto& x) { return x.dram_write_spread; });
-  const double dram_write = std::max(0.0, writes - shortfall);
-  const double ramp = std::min(1.0, writes / (double(c.device.l2_bytes) / 2));  // nothing stays where little was written
+  const double left = writes - shortfall, dram_write = left < no_writes ? 0 : left;
+  // All of little that is written stays in L2, and what leaves it begins to differ near its capacity.
+  const double ramp = std::min(1.0, std::pow(writes / (double(c.device.l2_bytes) / 2), 2));
   const double write_slack = residue_slack * ramp + spread / 2 + k.noise_dram_write;
   const double read_low = reads * (1 - read_slack), read_high = reads * (1 + read_slack) + own_bytes + 3 * k.noise_dram_read;
   const double under_profiler = between(copies, bytes, moved, [](const auto& x) { return x.duration_us; });
