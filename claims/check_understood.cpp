@@ -237,7 +237,7 @@ understood_check check_understood(const std::string& root, const std::string& ev
   // Nothing that was predicted or profiled leaves the tree.
   std::error_code same;
   if (fs::equivalent(evidence, root + "/evidence", same)) {
-    std::istringstream gone(git_output(root, "log --diff-filter=D --name-only --format= -- 'evidence/*/predictions' 'evidence/*/profiles'"));
+    std::istringstream gone(git_output(root, "log --diff-filter=D --name-only --format= -- 'evidence/*/predictions/*' 'evidence/*/profiles/*'"));
     std::set<std::string> named;
     for (std::string path; std::getline(gone, path);)
       if (!path.empty() && named.insert(path).second && !fs::exists(root + "/" + path))
