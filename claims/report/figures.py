@@ -307,14 +307,15 @@ def roofline_points(kernel):
     prediction in force; those without flops or bytes are left out."""
     points = []
     for p in kernel.predictions:
-        flops = kernel.flops(p)
-        if "replaced_by" in p or flops is None:
+        stated = kernel.flops(p)
+        if "replaced_by" in p or stated is None:
             continue
         counters = {c["metric"]: (c["value"], c["low"], c["high"]) for c in p["counters"]}
         runs = kernel.runs_of(p)
         point = {
             "shape": model.short(p["shape"], p["layout"]),
-            "flops": flops,
+            "flops": stated[0],
+            "pipe": stated[1],
             "time": p["time_us"],
             "verdict": runs[-1].problem["verdict"] if runs else None,
             "measured_us": runs[-1].problem["time_us"]["median"] if runs else None,
@@ -347,7 +348,9 @@ def roofline(kernel, width):
         return None
     is_wide = width > 500
     fit = max(ceilings["fits"], key=lambda f: f["gb_per_s"])
-    fma = rate(ceilings, "fma_tflops")
+    pipe = "tensor" if any(p["pipe"] == "tensor" for p in points) else "fma"
+    roof = rate(ceilings, "tensor_bf16_tflops" if pipe == "tensor" else "fma_tflops")
+    roof_name = {"tensor": "tensor cores, bf16", "fma": "FMA"}[pipe]
     levels = [
         (
             "dram",
@@ -392,10 +395,10 @@ def roofline(kernel, width):
                 xs.append(p["flops"] / p[level][1])
                 ys.append(p["flops"] / p["measured_us"] / 1e6)
         left, right = min([*xs, 1]) / 4, max([*xs, 1]) * 60
-        low, high = min([*ys, 1]) / 2, fma * 2.2
+        low, high = min([*ys, 1]) / 2, roof * 2.2
         plain_log(axis, "x", left, right, (1,))
         plain_log(axis, "y", low, high, (1,))
-        knee = fma / (bandwidth / 1e3)
+        knee = roof / (bandwidth / 1e3)
         axis.plot(
             [left, min(knee, right)],
             [left * bandwidth / 1e3, min(knee, right) * bandwidth / 1e3],
@@ -403,9 +406,9 @@ def roofline(kernel, width):
             linewidth=1.8,
         )
         if knee < right:
-            axis.plot([knee, right], [fma, fma], color=INK, linewidth=1.8)
-        axis.text(left * 1.15, fma * 1.15, f"FMA, {fma:.3g} TFLOP/s", color=MUTED, fontsize=10.5)
-        axis.plot([left, min(knee, right)], [fma, fma], color=MUTED, linewidth=0.8, linestyle=(0, (2, 3)))
+            axis.plot([knee, right], [roof, roof], color=INK, linewidth=1.8)
+        axis.text(left * 1.15, roof * 1.15, f"{roof_name}, {roof:.3g} TFLOP/s", color=MUTED, fontsize=10.5)
+        axis.plot([left, min(knee, right)], [roof, roof], color=MUTED, linewidth=0.8, linestyle=(0, (2, 3)))
         drawn.sort(key=lambda p: p["y"])
         pixel = (math.log(high) - math.log(low)) / panel
         places = spread(

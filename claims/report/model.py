@@ -167,18 +167,21 @@ class Kernel:
         return [run for run in self.runs if "replaced_by" not in run.prediction]
 
     def flops(self, prediction):
-        """As the fma term states them, by this prediction or another of the same shape; None where none
-        does."""
+        """As the fma or the tensor term states them, whichever is more, by this prediction or another of the
+        same shape; None where none does."""
         same = [p for p in self.predictions if p["shape"] == prediction["shape"]]
         for p in [prediction, *same]:
+            stated = []
             for term in p["terms"]:
                 match = re.search(
                     r"flops\s*=\s*([\d.]+(?:e[+-]?\d+)?)|([\d.]+(?:e[+-]?\d+)?)\s*flops",
                     term["formula"],
                     re.I,
                 )
-                if term["name"] == "fma" and match and float(match[1] or match[2]) > 0:
-                    return float(match[1] or match[2])
+                if term["name"] in ("fma", "tensor") and match:
+                    stated.append((float(match[1] or match[2]), term["name"]))
+            if stated and max(stated)[0] > 0:
+                return max(stated)
         return None
 
     def counts(self):
