@@ -194,7 +194,7 @@ ncu_result run_ncu(const ncu_tool& tool, const ncu_run& run) {
   const int code = run_program(result.arguments, base.string() + ".out", scratch.path(), run.timeout_s);
   const std::string log = read_file(base.string() + ".log");
   if (code != 0) {
-    parse_ncu_log(log);  // what it says in the way of errors comes first
+    if (log.find("==ERROR==") != std::string::npos) parse_ncu_log(log);  // throws with what to do
     throw ncu_error("ncu ended with " + std::to_string(code) + ": " + last_lines(log + read_file(base.string() + ".out")), "");
   }
   result.passes = parse_ncu_log(log);

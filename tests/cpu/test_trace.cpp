@@ -1,0 +1,104 @@
+// SPDX-FileCopyrightText: The capstone authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "claims/trace.hpp"
+
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <stdexcept>
+
+#include "claims/table.hpp"
+#include "core/disassembler.hpp"
+#include "tests/cpu/faulty_scale.hpp"
+
+using namespace capstone::claims;
+using capstone::tests::fake::scratch_tree;
+
+namespace {
+
+/// Two calls of a kernel of 2 us, launched 10 us apart, on one stream.
+lane_events two_calls() {
+  lane_events e;
+  e.launches = {{"cudaLaunchKernel", 1000, 4000, 1, 0}, {"cudaLaunchKernel", 11000, 14000, 2, 0}};
+  e.kernels = {{"k<1, \"x\">", 5000, 7000, 1, 7}, {"k<1, \"x\">", 15000, 17000, 2, 7}};
+  return e;
+}
+
+}  // namespace
+
+TEST_CASE("timeline: what is covered is the union, in any order, overlapping or empty") {
+  CHECK(covered_ns({}) == 0);
+  CHECK(covered_ns({{10, 20}, {0, 5}}) == 15);
+  CHECK(covered_ns({{0, 10}, {5, 15}, {14, 20}}) == 20);
+  CHECK(covered_ns({{0, 100}, {10, 20}, {50, 50}}) == 100);
+  CHECK(covered_ns({{7, 7}}) == 0);
+}
+
+TEST_CASE("timeline: gaps are those of the window in which kernels run") {
+  timeline_lane lane;
+  lane.name = "capstone, stream";
+  lane.calls = 2;
+  derive(two_calls(), lane);
+  CHECK(lane.window_us == 12);
+  CHECK(lane.busy_us == 4);
+  CHECK(lane.gap_us == 8);
+  CHECK(lane.launch_share == doctest::Approx(8.0 / 12).epsilon(0.001));
+  CHECK(lane.kernels_per_call == 1);
+  CHECK(lane.kernel_us == 2);
+  CHECK(lane.api_us_per_call == 3);
+  REQUIRE(lane.kernels.size() == 2);
+  CHECK(lane.kernels[0].begin_us == 4);  // from the first launch
+  CHECK(lane.names.size() == 1);
+  CHECK_THROWS_WITH_AS(derive({}, lane), doctest::Contains("without a kernel"), std::runtime_error);
+}
+
+TEST_CASE("timeline: kernels on two streams that overlap are busy once") {
+  lane_events e = two_calls();
+  e.kernels[1].begin_ns = 6000, e.kernels[1].end_ns = 8000, e.kernels[1].stream = 8;
+  timeline_lane lane;
+  lane.name = "x", lane.calls = 2;
+  derive(e, lane);
+  CHECK(lane.busy_us == 3);
+  CHECK(lane.gap_us == 0);
+}
+
+TEST_CASE("timeline: the record reads back, and nothing unknown with it") {
+  timeline_record record;
+  record.device.id = "h200";
+  record.source = "CUPTI activity 13.0 (API version 130001)";
+  record.kernel = "rms_norm", record.dtype = "bf16", record.what = {"rows=1,cols=4096", ""}, record.l2 = "cold";
+  record.lanes.resize(1);
+  record.lanes[0].name = "capstone, graph", record.lanes[0].calls = 2;
+  derive(two_calls(), record.lanes[0]);
+  const scratch_tree tree("timeline");
+  const std::string path = tree.str() + "/t.yaml", text = write_timeline(record);
+  std::ofstream(path) << text;
+  CHECK(write_timeline(read_timeline(path)) == text);
+  std::ofstream(path) << text << "more: 1\n";
+  CHECK_THROWS_AS(read_timeline(path), capstone::tools::record_error);
+}
+
+TEST_CASE("timeline: the trace is JSON in which every kernel's flow begins at its launch") {
+  const std::string text = chrome_trace({{"capstone, \"stream\"", two_calls()}, {"unfused, stream", two_calls()}});
+  const scratch_tree tree("trace");
+  const std::string path = tree.str() + "/t.json";
+  std::ofstream(path) << text;
+  const std::string script =
+      "import json; d = json.load(open(\"" + path + "\"))[\"traceEvents\"]; s = {e[\"id\"]: e for e in d if e[\"ph\"] == \"s\"}; "
+      "f = {e[\"id\"]: e for e in d if e[\"ph\"] == \"f\"}; x = [e for e in d if e[\"ph\"] == \"X\"]; "
+      "print(len(x), len(s), s.keys() == f.keys(), all(s[i][\"ts\"] <= f[i][\"ts\"] and s[i][\"pid\"] == f[i][\"pid\"] for i in s), "
+      "sorted({e[\"pid\"] for e in d}))";
+  CHECK(capstone::tools::output_of("python3 -c '" + script + "'") == "8 4 True True [0, 1]\n");
+}
+
+TEST_CASE("timeline: the committed ones show launch where it was predicted to dominate") {
+  for (const char* kernel : {"rms_norm", "rms_norm+residual"}) {
+    const std::string stem = std::string(CAPSTONE_SOURCE_DIR) + "/evidence/h200/timelines/" + kernel + ".bf16.rows=";
+    const timeline_record small = read_timeline(stem + "1,cols=4096.yaml"), large = read_timeline(stem + "16384,cols=8192.yaml");
+    CHECK(small.lanes.at(0).name == "capstone, stream");
+    CHECK(small.lanes.at(0).launch_share > 0.5);
+    CHECK(large.lanes.at(0).launch_share < 0.05);
+    CHECK(small.lanes.at(2).launch_share < small.lanes.at(0).launch_share);  // a graph launches once
+  }
+}
