@@ -204,6 +204,7 @@ void summarise(const timing& timed, const std::vector<std::string>& floor_arms, 
                 recorded(band.low / 1000),
                 recorded(band.high / 1000),
                 {}};
+    for (const double q : {0.05, 0.25, 0.75, 0.95}) row.spread.push_back(recorded(quantile(a.us, q) / 1000));
     if (&a != own) row.speedup = recorded(paired_ratio(a.us, own->us, seed));
     if (&a == floor) {
       row.version = row.name;

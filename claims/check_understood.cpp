@@ -41,6 +41,13 @@ struct entry {
   prediction content;
 };
 
+/// As one word of a shell's command line.
+std::string quoted(const std::string& word) {
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
 std::vector<fs::path> sorted_yaml(const fs::path& folder) {
   std::vector<fs::path> files;
   std::error_code none;
@@ -174,6 +181,7 @@ class device_checker {
   void check_profile(const fs::path& file) {
     const profile_record record = read_profile(file.string());
     const std::string name = file.string();
+    if (record.run.dirty) complain(name + ": INVALID: profiled from a tree that differed from its commit " + record.run.commit);
     for (profiled seen : record.problems) {
       const std::string about = name + ": " + seen.kernel + " " + seen.dtype + " " + seen.what.shape;
       const auto found = all_.find(seen.prediction_path);
@@ -190,7 +198,10 @@ class device_checker {
       const std::string before = seen.verdict;
       const std::vector<claim_verdict> verdicts = seen.verdicts;
       judge(e.content, seen);
-      const auto same = [](const claim_verdict& a, const claim_verdict& b) { return a.claim == b.claim && a.verdict == b.verdict; };
+      const auto same = [](const claim_verdict& a, const claim_verdict& b) {
+        return a.claim == b.claim && a.verdict == b.verdict && recorded(a.observed) == recorded(b.observed) && recorded(a.low) == recorded(b.low) &&
+               recorded(a.high) == recorded(b.high);
+      };
       if (seen.verdict != before || !std::equal(verdicts.begin(), verdicts.end(), seen.verdicts.begin(), seen.verdicts.end(), same))
         complain(about + ": its numbers give " + seen.verdict + ", the record says " + before + " (edited, or judged by other rules)");
       check_order(record, seen, about);
@@ -203,13 +214,13 @@ class device_checker {
       if (std::find(into_.notes.begin(), into_.notes.end(), text) == into_.notes.end()) into_.notes.push_back(text);
     };
     const std::string file = (folder_ / seen.prediction_path).string();
-    if (record.run.commit.empty() || git_output(root_, "cat-file -t " + record.run.commit) != "commit") {
+    if (record.run.commit.empty() || git_output(root_, "cat-file -t " + quoted(record.run.commit)) != "commit") {
       note("order not checked: commit '" + record.run.commit + "' is not in the history here");
       return;
     }
     const std::string tracked = fs::relative(file, root_).string();
-    const std::string then = git_output(root_, "rev-parse --verify --quiet '" + record.run.commit + ":" + tracked + "'");
-    const std::string now = git_output(root_, "hash-object '" + tracked + "'");
+    const std::string then = git_output(root_, "rev-parse --verify --quiet " + quoted(record.run.commit + ":" + tracked));
+    const std::string now = git_output(root_, "hash-object -- " + quoted(tracked));
     if (then.empty())
       complain(about + ": INVALID: " + seen.prediction_path + " is not in commit " + record.run.commit + ", which the profile was built from; it was written after the profile");
     else if (then != now)
@@ -234,10 +245,11 @@ understood_check check_understood(const std::string& root, const std::string& ev
     if (folder.is_directory()) folders.push_back(folder.path());
   std::sort(folders.begin(), folders.end());
   for (const fs::path& folder : folders) device_checker(root, folder, result).run();
-  // Nothing that was predicted or profiled leaves the tree.
+  // Nothing that was predicted or profiled leaves the tree. Without --no-renames a profile that a
+  // similar one replaces in the same commit would count as renamed, not as deleted.
   std::error_code same;
   if (fs::equivalent(evidence, root + "/evidence", same)) {
-    std::istringstream gone(git_output(root, "log --diff-filter=D --name-only --format= -- 'evidence/*/predictions/*' 'evidence/*/profiles/*'"));
+    std::istringstream gone(git_output(root, "log --no-renames --diff-filter=D --name-only --format= -- 'evidence/*/predictions/*' 'evidence/*/profiles/*'"));
     std::set<std::string> named;
     for (std::string path; std::getline(gone, path);)
       if (!path.empty() && named.insert(path).second && !fs::exists(root + "/" + path))

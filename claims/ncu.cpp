@@ -17,6 +17,7 @@
 #include <filesystem>
 #include <fstream>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -145,6 +146,21 @@ ncu_tool find_ncu() {
   static const std::regex option("^ +(?:-[a-z] \\[ )?(--[a-z0-9-]+)", std::regex::multiline);
   for (std::sregex_iterator at(help.begin(), help.end(), option), end; at != end; ++at) tool.options.push_back((*at)[1].str());
   return tool;
+}
+
+std::vector<std::string> unknown_metrics(const ncu_tool& tool, const std::vector<std::string>& metrics, int cc) {
+  const char* chip = cc == 80 ? "ga100" : cc == 90 ? "gh100" : cc == 100 ? "gb100" : cc == 120 ? "gb202" : nullptr;
+  if (chip == nullptr) return {};
+  // A line a metric, its base name first: "dram__bytes   Counter   byte   # of bytes ..."
+  std::istringstream lines(output_of({tool.path, "--query-metrics", "--chips", chip}));
+  std::set<std::string> known;
+  for (std::string line; std::getline(lines, line);) known.insert(line.substr(0, line.find(' ')));
+  if (known.count("gpu__time_duration") == 0)
+    throw ncu_error("ncu " + tool.version + " --query-metrics lists no gpu__time_duration for " + chip + ": its form is not known", "");
+  std::vector<std::string> unknown;
+  for (const std::string& metric : metrics)
+    if (!metric.starts_with("launch__") && known.count(metric.substr(0, metric.find('.'))) == 0) unknown.push_back(metric);
+  return unknown;
 }
 
 std::vector<std::string> ncu_arguments(const ncu_tool& tool, const ncu_run& run) {

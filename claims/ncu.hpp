@@ -55,6 +55,10 @@ struct ncu_tool {
 /// $NCU, or ncu on the PATH. Throws ncu_error.
 ncu_tool find_ncu();
 
+/// Which of these the profiler does not list for a GPU of compute capability `cc`, by its
+/// --query-metrics; launch__* is not in that list and passes. Nothing for a chip that has no name here.
+std::vector<std::string> unknown_metrics(const ncu_tool& tool, const std::vector<std::string>& metrics, int cc);
+
 /// One run: the program with its arguments under the profiler, its report kept below `folder` as
 /// <name>.ncu-rep with <name>.log and <name>.csv.
 struct ncu_run {

@@ -69,6 +69,7 @@ void write_arm(yaml_writer& w, const arm_row& row) {
   w.begin(yaml_style::flow_map).field("name", row.name).field("version", row.version);
   w.field("ms", row.ms).field("low", row.low).field("high", row.high);
   if (row.speedup) write_band(w, "speedup", *row.speedup);
+  if (!row.spread.empty()) w.list("spread", row.spread);
   w.end();
 }
 
@@ -76,6 +77,11 @@ arm_row read_arm(const yaml_reader& at) {
   arm_row row{at.get_string("name"),   at.get_string("version"), at.get_double("ms", 0),
               at.get_double("low", 0), at.get_double("high", 0), {}};
   if (at.has("speedup")) row.speedup = read_band(at.at("speedup"));
+  if (at.has("spread")) {
+    row.spread = at.get_doubles("spread");
+    if (row.spread.size() != 4 || !std::is_sorted(row.spread.begin(), row.spread.end()))
+      at.at("spread").fail("four times, ascending");
+  }
   if (row.speedup.has_value() == (row.name == own_name))
     at.fail("a speedup for every arm but capstone");
   return row;

@@ -83,6 +83,7 @@ struct arm_row {
   std::string name, version;
   double ms = 0, low = 0, high = 0;
   std::optional<ratio_band> speedup;
+  std::vector<double> spread = {};  ///< ms, of the rounds: 5, 25, 75 and 95 %; empty in older records
 };
 
 inline constexpr const char* own_name = "capstone";

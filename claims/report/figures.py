@@ -207,7 +207,7 @@ def row_axis(axis, labels, rows):
 
 # ---- time over the floor -------------------------------------------------------------------------
 def time_over_floor(kernel, width):
-    """Medians with their bands. The left panel has capstone alone, on a scale where a band can be seen."""
+    """Medians with their bands, over the spread of the rounds where a record has it. The left panel has capstone alone, on a scale where a band can be seen."""
     comparisons = kernel.latest()
     if not comparisons:
         return None
@@ -252,6 +252,11 @@ def time_over_floor(kernel, width):
                     if axis is zoom and at > limit:
                         continue
                     y = i + offset * ((k + 0.5) / len(arms) - 0.5)
+                    spread = c.spread_over_floor(name)
+                    if spread:  # 5 to 95 % of the rounds thin, the middle half thick
+                        for (left, right), thick in (((spread[0], spread[3]), 2.2), ((spread[1], spread[2]), 6)):
+                            axis.plot([left, right], [y, y], color=styles[name][0], linewidth=thick, alpha=0.35,
+                                      zorder=2, solid_capstyle="butt")
                     axis.plot([low, high], [y, y], color=INK, linewidth=1.3, zorder=3, solid_capstyle="butt")
                     for end in (low, high):
                         axis.plot([end, end], [y - 0.13, y + 0.13], color=INK, linewidth=1.1, zorder=3)

@@ -78,6 +78,10 @@ class Comparison:
         arm, floor = self.arms[name], self.arms[FLOOR]["ms"]
         return arm["ms"] / floor, arm["low"] / floor, arm["high"] / floor
 
+    def spread_over_floor(self, name):
+        """[5, 25, 75, 95 % of the arm's rounds] over the floor's median; empty in older records."""
+        return [ms / self.arms[FLOOR]["ms"] for ms in self.arms[name].get("spread", [])]
+
 
 @dataclasses.dataclass
 class Run:

@@ -187,6 +187,18 @@ TEST_CASE("ncu: every option that changes what is measured is passed, and the re
   CHECK(*(at + 1) == "none");
 }
 
+TEST_CASE("ncu: metrics are checked against what the profiler lists for the chip") {
+  const with_fake fake("");
+  const ncu_tool tool = find_ncu();
+  std::vector<std::string> asked = core_metrics(90);
+  for (const std::string& metric : pipes_metrics(90)) asked.push_back(metric);
+  CHECK(unknown_metrics(tool, asked, 90).empty());
+  asked.push_back("dram__bites.sum");
+  CHECK(unknown_metrics(tool, asked, 90) == std::vector<std::string>{"dram__bites.sum"});
+  CHECK(unknown_metrics(tool, asked, 75).empty());  // no name of a chip to ask for
+  CHECK_THROWS_WITH_AS(unknown_metrics(tool, asked, 100), doctest::Contains("its form is not known"), ncu_error);  // lists nothing
+}
+
 TEST_CASE("ncu: a profiler that hangs, fails, is denied or too old is an error in time") {
   const scratch_tree tree("ncu");
   const auto outcome = [&](const char* behaviour) -> std::string {

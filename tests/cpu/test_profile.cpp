@@ -154,6 +154,7 @@ struct profile_tree {
     atomic_write(bin, R"sh(#!/bin/sh
 here=$(dirname "$0")
 case "$1" in
+  --query-metrics) cat ")sh" CAPSTONE_SOURCE_DIR R"sh(/tests/cpu/fixtures/ncu/query_gh100.txt"; exit 0 ;;
   --version) echo "Version 2025.3.1.0 (build 36398880)"; exit 0 ;;
   --help) sed 's/^/  /' "$here/options"; exit 0 ;;
   --import) case "$2" in *core*) cat "$here/core.csv" ;; *) cat "$here/pipes.csv" ;; esac; exit 0 ;;
