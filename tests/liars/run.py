@@ -36,10 +36,14 @@ def main():
     parser.add_argument("--keep", type=pathlib.Path)
     given = parser.parse_args()
     root = pathlib.Path(__file__).resolve().parents[2]
-    claims, spec, out = given.build / "bin/claims", next(given.build.glob("**/libliars.so")), given.build / "liars"
-    if subprocess.run(["nvidia-smi", "-L"], capture_output=True).returncode != 0:
+    if shutil.which("nvidia-smi") is None or subprocess.run(["nvidia-smi", "-L"], capture_output=True).returncode != 0:
         print("liars: no GPU")
         return 5
+    claims, out = given.build / "bin/claims", given.build / "liars"
+    spec = next(given.build.glob("**/libliars.so"), None)
+    if spec is None:
+        print(f"--build is {given.build}; expected a build folder with libliars.so (target `liars`)")
+        return 1
     shutil.rmtree(out, ignore_errors=True)
     ceilings = next((root / "evidence").glob("*/ceilings.yaml"))
     device = out / "evidence" / ceilings.parent.name
