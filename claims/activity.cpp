@@ -27,12 +27,18 @@ namespace {
 // The record's type grows with CUDA; the library writes the one of its own version.
 #if CUPTI_API_VERSION >= 130000
 using kernel_activity = CUpti_ActivityKernel10;
+using overhead_activity = CUpti_ActivityOverhead3;
 #else
 using kernel_activity = CUpti_ActivityKernel9;
+using overhead_activity = CUpti_ActivityOverhead2;
 #endif
+using copy_activity = CUpti_ActivityMemcpy6;
+using fill_activity = CUpti_ActivityMemset4;
 
 constexpr std::size_t buffer_bytes = 4 << 20;
 constexpr CUpti_ActivityKind kinds[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,  // KERNEL would serialise them
+                                        CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMSET,
+                                        CUPTI_ACTIVITY_KIND_OVERHEAD,
                                         CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_ACTIVITY_KIND_DRIVER};
 
 struct api {
@@ -52,7 +58,7 @@ struct api {
     if (code == CUPTI_SUCCESS) return;
     const char* why = nullptr;
     if (result_string == nullptr || result_string(code, &why) != CUPTI_SUCCESS || why == nullptr) why = "no name";
-    throw std::runtime_error(std::string(what) + " failed: " + why + " (" + std::to_string(int(code)) + ")");
+    throw trace_error(std::string(what) + " failed: " + why + " (" + std::to_string(int(code)) + ")");
   }
 };
 
@@ -68,13 +74,13 @@ void* load_library() {
     if (void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
     tried += (tried.empty() ? "" : ", ") + name;
   }
-  throw std::runtime_error("libcupti is at none of " + tried + "; install the CUDA toolkit's part cuda-cupti");
+  throw trace_error("libcupti is at none of " + tried + "; install the CUDA toolkit's part cuda-cupti");
 }
 
 template <class Function>
 void find(void* library, const char* name, Function& function) {
   function = reinterpret_cast<Function>(dlsym(library, name));
-  if (function == nullptr) throw std::runtime_error(std::string("libcupti has no ") + name);
+  if (function == nullptr) throw trace_error(std::string("libcupti has no ") + name);
 }
 
 const api& cupti() {
@@ -108,24 +114,9 @@ std::string short_name(const char* mangled) {
   if (mangled == nullptr) return "?";
   int status = 0;
   char* text = abi::__cxa_demangle(mangled, nullptr, nullptr, &status);
-  std::string name = status == 0 && text != nullptr ? text : mangled;
+  const std::string name = status == 0 && text != nullptr ? text : mangled;
   std::free(text);
-  // The function with what tells it apart, without namespaces, arguments and the template's depth.
-  if (const auto paren = name.find("(anonymous namespace)::"); paren != std::string::npos) name.erase(paren, 23);
-  if (const auto open = name.find('('); open != std::string::npos && name.find("<") > open) name.resize(open);
-  std::string word;
-  for (const char c : name) {
-    if (c == ':') {
-      if (!word.empty() && word.back() != ':') {
-        const auto begin = word.find_last_of(" <,(");
-        word.resize(begin == std::string::npos ? 0 : begin + 1);
-      }
-      continue;
-    }
-    word += c;
-  }
-  if (word.starts_with("void ")) word.erase(0, 5);
-  return word.size() > 80 ? word.substr(0, 77) + "..." : word;
+  return short_kernel_name(name);
 }
 
 bool is_launch(CUpti_CallbackDomain domain, CUpti_CallbackId id, std::string& name) {
@@ -144,6 +135,15 @@ void take_record(const CUpti_Activity* record) {
   if (record->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) {
     const auto* k = reinterpret_cast<const kernel_activity*>(record);
     collected.events.kernels.push_back({short_name(k->name), k->start, k->end, k->correlationId, k->streamId});
+  } else if (record->kind == CUPTI_ACTIVITY_KIND_MEMCPY) {
+    const auto* m = reinterpret_cast<const copy_activity*>(record);
+    collected.events.kernels.push_back({"memcpy", m->start, m->end, m->correlationId, m->streamId});
+  } else if (record->kind == CUPTI_ACTIVITY_KIND_MEMSET) {
+    const auto* m = reinterpret_cast<const fill_activity*>(record);
+    collected.events.kernels.push_back({"memset", m->start, m->end, m->correlationId, m->streamId});
+  } else if (record->kind == CUPTI_ACTIVITY_KIND_OVERHEAD) {
+    const auto* o = reinterpret_cast<const overhead_activity*>(record);
+    collected.events.overheads.push_back({"overhead", o->start, o->end, 0, 0});
   } else if (record->kind == CUPTI_ACTIVITY_KIND_RUNTIME || record->kind == CUPTI_ACTIVITY_KIND_DRIVER) {
     const auto* a = reinterpret_cast<const CUpti_ActivityAPI*>(record);
     std::string name;
@@ -177,6 +177,8 @@ void CUPTIAPI complete_buffer(CUcontext context, std::uint32_t stream, std::uint
   std::free(buffer);
 }
 
+std::uint32_t major_of(std::uint32_t api_version) { return api_version >= 10000 ? api_version / 10000 : api_version >= 19 ? 12 : 11; }
+
 }  // namespace
 
 struct activity_tracer::state {
@@ -187,10 +189,12 @@ activity_tracer::activity_tracer() : state_(std::make_unique<state>()) {
   const api& a = cupti();
   std::uint32_t version = 0;
   a.expect(a.get_version(&version), "cuptiGetVersion");
-  if (version / 10000 != CUPTI_API_VERSION / 10000)
-    throw std::runtime_error("libcupti has API version " + std::to_string(version) + ", this program was compiled for " +
-                             std::to_string(CUPTI_API_VERSION) + "; expected the same major version");
-  state_->source = "CUPTI activity " + std::to_string(version / 10000) + "." + std::to_string(version % 10000 / 100) + " (API version " + std::to_string(version) + ")";
+  if (major_of(version) != major_of(CUPTI_API_VERSION))
+    throw trace_error("libcupti has API version " + std::to_string(version) + ", this program was compiled for " +
+                             std::to_string(CUPTI_API_VERSION) + "; expected the same CUDA major version");
+  // Up to 12.9 the API was numbered on its own: 26 came with 12.8.
+  const std::string cuda = version < 10000 ? "" : " " + std::to_string(version / 10000) + "." + std::to_string(version % 10000 / 100);
+  state_->source = "CUPTI activity" + cuda + " (API version " + std::to_string(version) + ")";
   a.expect(a.register_callbacks(request_buffer, complete_buffer), "cuptiActivityRegisterCallbacks");
   for (const CUpti_ActivityKind kind : kinds) a.expect(a.enable(kind), "cuptiActivityEnable");
 }
@@ -215,7 +219,7 @@ lane_events activity_tracer::take() {
   std::swap(events, collected.events);
   collected.launch_kind.clear();
   if (const std::size_t lost = std::exchange(collected.dropped, 0); lost != 0)
-    throw std::runtime_error("CUPTI dropped " + std::to_string(lost) + " records; the trace is not whole");
+    throw trace_error("CUPTI dropped " + std::to_string(lost) + " records; the trace is not whole");
   return events;
 }
 
@@ -223,7 +227,7 @@ lane_events activity_tracer::take() {
 
 struct activity_tracer::state {};
 activity_tracer::activity_tracer() {
-  throw std::runtime_error("this program was built without CUPTI's headers; install the CUDA toolkit's part cuda-cupti-dev and build again");
+  throw trace_error("this program was built without CUPTI's headers; install the CUDA toolkit's part cuda-cupti-dev and build again");
 }
 activity_tracer::~activity_tracer() = default;
 const std::string& activity_tracer::source() const {

@@ -6,17 +6,23 @@
 #pragma once
 
 #include <memory>
+#include <stdexcept>
 #include <string>
 
 #include "claims/trace.hpp"
 
 namespace capstone::claims {
 
+/// Nothing, or not all, could be traced; the sentence says why.
+struct trace_error : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 /// Records from its construction to its destruction; only one at a time. libcupti is loaded here and
 /// nowhere else: a program that uses CUPTI cannot run under Nsight Compute, and `claims` must.
 class activity_tracer {
  public:
-  activity_tracer();  ///< throws std::runtime_error with a sentence: no libcupti, another version, denied
+  activity_tracer();  ///< throws trace_error: no libcupti, another version, denied
   ~activity_tracer();
   activity_tracer(const activity_tracer&) = delete;
   activity_tracer& operator=(const activity_tracer&) = delete;
@@ -27,7 +33,7 @@ class activity_tracer {
   /// Nanoseconds now, on the events' clock.
   std::uint64_t now_ns() const;
 
-  /// What ran since the last call. The device must be idle. Throws std::runtime_error where records
+  /// What ran since the last call. The device must be idle. Throws trace_error where records
   /// were dropped.
   lane_events take();
 

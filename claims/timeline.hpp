@@ -10,7 +10,7 @@
 
 namespace capstone::claims {
 
-/// The command. Returns its exit code: 0, or 2 for the host, which has no launches.
+/// The command. Returns its exit code: 0; 2 for the host, which has no launches; 4 where nothing can be traced.
 int timeline(const selection& wanted, const device& where);
 
 }  // namespace capstone::claims

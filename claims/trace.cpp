@@ -4,7 +4,9 @@
 #include "claims/trace.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <set>
 #include <stdexcept>
 
@@ -41,7 +43,31 @@ std::vector<traced_interval> sorted(std::vector<traced_interval> list) {
   return list;
 }
 
-timeline_lane read_lane(const yaml_reader& at) {
+/// What follows from the intervals, against what the record says of them.
+void expect_derived(const yaml_reader& at, const timeline_lane& lane) {
+  lane_events events;
+  const auto ns = [](double us) { return std::uint64_t(std::llround(us * 1e3)); };
+  for (const timeline_lane::bar& b : lane.kernels)
+    events.kernels.push_back({lane.names[std::size_t(b.name)], ns(b.begin_us), ns(b.begin_us) + ns(b.length_us), 0, 0});
+  for (const auto& [begin, length] : lane.launches) events.launches.push_back({"", ns(begin), ns(begin) + ns(length), 0, 0});
+  timeline_lane again;
+  again.name = lane.name;
+  again.calls = lane.calls;
+  derive(events, again);
+  const auto expect = [&](const char* field, double says, double follows) {
+    if (std::abs(says - follows) > 1e-3 + 1e-4 * follows) at.at(field).fail(format_double(follows) + ", which follows from the intervals");
+  };
+  expect("kernels_per_call", lane.kernels_per_call, again.kernels_per_call);
+  expect("window_us", lane.window_us, again.window_us);
+  expect("busy_us", lane.busy_us, again.busy_us);
+  expect("gap_us", lane.gap_us, again.gap_us);
+  expect("launch_share", lane.launch_share, again.launch_share);
+  expect("api_us_per_call", lane.api_us_per_call, again.api_us_per_call);
+  expect("kernel_us", lane.kernel_us, again.kernel_us);
+  expect("shares", median(lane.shares), again.launch_share);
+}
+
+timeline_lane read_lane(const yaml_reader& at, bool of_one_window) {
   timeline_lane lane;
   lane.name = at.get_string("name");
   lane.calls = at.get_int("calls", 1);
@@ -51,7 +77,11 @@ timeline_lane read_lane(const yaml_reader& at) {
   lane.busy_us = at.get_double("busy_us", 0);
   lane.gap_us = at.get_double("gap_us", 0);
   lane.launch_share = at.get_double("launch_share", 0);
-  if (lane.launch_share > 1) at.at("launch_share").fail("a share from 0 to 1");
+  if (!of_one_window) {
+    for (const yaml_reader& share : at.get_list("shares")) lane.shares.push_back(share.as_double(0));
+    if (lane.shares.size() % 2 == 0) at.at("shares").fail("an odd number of shares");
+    lane.overhead_us = at.get_double("overhead_us", 0);
+  }
   lane.api_us_per_call = at.get_double("api_us_per_call", 0);
   lane.kernel_us = at.get_double("kernel_us", 0);
   lane.names = at.get_strings("names");
@@ -65,10 +95,41 @@ timeline_lane read_lane(const yaml_reader& at) {
     if (values.size() != 2) item.fail("[begin_us, length_us]");
     lane.launches.emplace_back(values[0].as_double(0), values[1].as_double(0));
   }
+  if (lane.kernels.empty()) at.at("kernels").fail("one or more");
+  if (!of_one_window) expect_derived(at, lane);
   return lane;
 }
 
+/// Behind the bracket that closes the one at `open`.
+std::size_t behind(const std::string& text, std::size_t open) {
+  int depth = 0;
+  for (std::size_t i = open; i < text.size(); ++i) {
+    if (text[i] == '<' || text[i] == '(') ++depth;
+    if ((text[i] == '>' || text[i] == ')') && --depth == 0) return i + 1;
+  }
+  return text.size();
+}
+
 }  // namespace
+
+std::string short_kernel_name(const std::string& demangled) {
+  std::string name = demangled;
+  constexpr const char* unnamed = "(anonymous namespace)::";
+  for (auto at = name.find(unnamed); at != std::string::npos; at = name.find(unnamed)) name.erase(at, std::strlen(unnamed));
+  if (name.starts_with("void ")) name.erase(0, 5);
+  for (;;) {  // a namespace or class a turn
+    const std::size_t end = name.find_first_of("<(:");
+    if (end == std::string::npos || name[end] == '(') return name.substr(0, end);
+    const std::size_t next = name[end] == '<' ? behind(name, end) : end;
+    if (name.compare(next, 2, "::") == 0) {
+      name.erase(0, next + 2);
+      continue;
+    }
+    if (name[end] == ':') return name;
+    if (name.compare(0, end, "entry") == 0) return short_kernel_name(name.substr(end + 1, next - end - 2));
+    return name.substr(0, end);
+  }
+}
 
 std::uint64_t covered_ns(std::vector<std::pair<std::uint64_t, std::uint64_t>> intervals) {
   std::sort(intervals.begin(), intervals.end());
@@ -100,17 +161,21 @@ void derive(const lane_events& events, timeline_lane& lane) {
   lane.launch_share = recorded(window > 0 ? (window - covered) / window : 0);
   lane.kernels_per_call = recorded(double(kernels.size()) / double(lane.calls));
   lane.kernel_us = recorded(median(lengths));
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> overheads;
+  for (const traced_interval& o : events.overheads) {
+    const std::uint64_t from = std::max(o.begin_ns, kernels.front().begin_ns), to = std::min(o.end_ns, last);
+    if (from < to) overheads.emplace_back(from, to);
+  }
+  lane.overhead_us = recorded(double(covered_ns(overheads)) / 1e3);
   double api = 0;
   for (const traced_interval& l : launches) api += double(l.end_ns - l.begin_ns) / 1e3;
   lane.api_us_per_call = recorded(api / double(lane.calls));
   for (const traced_interval& k : kernels) {
-    if (lane.kernels.size() == most_bars) break;
     auto name = std::find(lane.names.begin(), lane.names.end(), k.name);
     if (name == lane.names.end()) name = lane.names.insert(name, k.name);
     lane.kernels.push_back({recorded(double(k.begin_ns - zero) / 1e3), recorded(double(k.end_ns - k.begin_ns) / 1e3), name - lane.names.begin()});
   }
   for (const traced_interval& l : launches) {
-    if (lane.launches.size() == most_bars) break;
     lane.launches.emplace_back(recorded(double(l.begin_ns - zero) / 1e3), recorded(double(l.end_ns - l.begin_ns) / 1e3));
   }
 }
@@ -126,7 +191,9 @@ std::string write_timeline(const timeline_record& record) {
     w.begin(yaml_style::block_map).field("name", lane.name).field("calls", lane.calls);
     w.field("kernels_per_call", lane.kernels_per_call).field("wall_us_per_call", lane.wall_us_per_call);
     w.field("window_us", lane.window_us).field("busy_us", lane.busy_us).field("gap_us", lane.gap_us);
-    w.field("launch_share", lane.launch_share).field("api_us_per_call", lane.api_us_per_call);
+    w.field("launch_share", lane.launch_share).begin("shares", yaml_style::flow_list);
+    for (const double share : lane.shares) w.item(share);
+    w.end().field("overhead_us", lane.overhead_us).field("api_us_per_call", lane.api_us_per_call);
     w.field("kernel_us", lane.kernel_us).list("names", lane.names);
     w.begin("kernels", yaml_style::flow_list);
     for (const timeline_lane::bar& b : lane.kernels)
@@ -142,7 +209,8 @@ std::string write_timeline(const timeline_record& record) {
 timeline_record read_timeline(const std::string& path) {
   const yaml_reader at = yaml_reader::load(path);
   timeline_record record;
-  read_run(at, timeline_schema, record.run, record.device);
+  const bool of_one_window = at.get_string("schema") == timeline_schema_of_one_window;
+  read_run(at, of_one_window ? timeline_schema_of_one_window : timeline_schema, record.run, record.device);
   at.get_string("note");
   record.source = at.get_string("source");
   record.kernel = at.get_string("kernel");
@@ -150,7 +218,7 @@ timeline_record read_timeline(const std::string& path) {
   record.what = {at.get_string("shape"), at.get_string("layout")};
   record.l2 = at.get_string("l2");
   if (record.l2 != "cold" && record.l2 != "warm") at.at("l2").fail("\"cold\" or \"warm\"");
-  for (const yaml_reader& item : at.get_list("lanes")) record.lanes.push_back(read_lane(item));
+  for (const yaml_reader& item : at.get_list("lanes")) record.lanes.push_back(read_lane(item, of_one_window));
   at.done();
   return record;
 }

@@ -17,7 +17,9 @@
 
 namespace capstone::claims {
 
-inline constexpr const char* timeline_schema = "capstone-timeline/1";
+inline constexpr const char* timeline_schema = "capstone-timeline/2";
+/// One window a lane, its first 40 kernels and launches, and no overhead. Read, never written.
+inline constexpr const char* timeline_schema_of_one_window = "capstone-timeline/1";
 
 /// Something that ran, nanoseconds on one clock. `correlation` joins a kernel and its launch.
 struct traced_interval {
@@ -28,13 +30,20 @@ struct traced_interval {
 };
 
 struct lane_events {
-  std::vector<traced_interval> kernels, launches;
+  std::vector<traced_interval> kernels;    ///< and copies and fills by the device
+  std::vector<traced_interval> launches;
+  std::vector<traced_interval> overheads;  ///< the tracer's own work
 };
+
+/// The function's name without namespaces, template arguments and parameters; of the library's one
+/// `entry<Kernel>` the kernel's: "rms_norm_kernel".
+std::string short_kernel_name(const std::string& demangled);
 
 /// Nanoseconds that at least one of the intervals covers; they may overlap and come in any order.
 std::uint64_t covered_ns(std::vector<std::pair<std::uint64_t, std::uint64_t>> intervals);
 
-/// One way to make the same calls, traced and untraced.
+/// One way to make the same calls, traced several times and untraced. What is kept is the traced
+/// window whose share is the median.
 struct timeline_lane {
   std::string name;  ///< "capstone, stream"
   std::int64_t calls = 0;
@@ -43,6 +52,8 @@ struct timeline_lane {
   double window_us = 0;         ///< first kernel's begin to last kernel's end
   double busy_us = 0, gap_us = 0;  ///< within the window: some kernel runs, and none does
   double launch_share = 0;      ///< gap / window
+  std::vector<double> shares;   ///< of every window that was traced, in that order
+  double overhead_us = 0;       ///< within the window: the tracer's own work, an upper part of the gaps
   double api_us_per_call = 0;   ///< the host inside launch calls
   double kernel_us = 0;         ///< median
   std::vector<std::string> names;
@@ -50,12 +61,11 @@ struct timeline_lane {
     double begin_us = 0, length_us = 0;  ///< from the lane's first event
     std::int64_t name = 0;               ///< index into `names`
   };
-  std::vector<bar> kernels;                          ///< the first `most_bars`
-  std::vector<std::pair<double, double>> launches;   ///< likewise; begin and length
+  std::vector<bar> kernels;
+  std::vector<std::pair<double, double>> launches;  ///< begin and length
 };
-inline constexpr std::size_t most_bars = 40;
 
-/// Fills all but name, calls and wall time. Throws std::runtime_error for a lane without kernels.
+/// Fills all but name, calls, wall time and `shares`. Throws std::runtime_error for a lane without kernels.
 void derive(const lane_events& events, timeline_lane& lane);
 
 struct timeline_record {
@@ -64,11 +74,13 @@ struct timeline_record {
   std::string source;  ///< "CUPTI activity 13.0 (API version 130001)"
   std::string kernel, dtype;
   problem_id what;
-  std::string l2;  ///< "cold": calls rotate over buffers; "warm": over one set
+  std::string l2;  ///< "cold": the calls rotate over three times the L2 or more; else "warm"
   std::vector<timeline_lane> lanes;
 };
 std::string write_timeline(const timeline_record& record);
-timeline_record read_timeline(const std::string& path);  ///< strict; throws record_error
+
+/// Strict, and every number that follows from the intervals must follow from them. Throws record_error.
+timeline_record read_timeline(const std::string& path);
 
 /// A process per lane, thread 0 the host's launches, a thread per stream; flows join them.
 std::string chrome_trace(const std::vector<std::pair<std::string, lane_events>>& lanes);

@@ -261,6 +261,12 @@ def roofline_section(kernel):
     return Section("roofline", "Roofline", blocks)
 
 
+def share_and_spread(lane):
+    """The share of the window that is shown and, where several were traced, the range of theirs."""
+    text, windows = figures.share(lane["launch_share"]), lane.get("shares")
+    return f"{text} [{figures.share(min(windows))}, {figures.share(max(windows))}]" if windows else text
+
+
 def timeline_section(kernel):
     if not kernel.timelines:
         return Section("timeline", "Timeline", [Text("No timeline is on record.")])
@@ -297,7 +303,7 @@ def timeline_section(kernel):
                 exact(lane["window_us"]),
                 exact(lane["busy_us"]),
                 exact(lane["gap_us"]),
-                figures.share(lane["launch_share"]),
+                share_and_spread(lane),
             )
             for lane in t["lanes"]
         ]

@@ -159,6 +159,7 @@ TIMELINE = {
             "busy_us": NUMBER,
             "gap_us": NUMBER,
             "launch_share": NUMBER,
+            "shares?": [NUMBER],
             "api_us_per_call": NUMBER,
             "kernel_us": NUMBER,
             "names": [str],
@@ -213,15 +214,15 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
         return super().construct_mapping(node, deep)
 
 
-def read(path, schema, fields):
-    """One record, checked against its fields and its schema's name."""
+def read(path, schema, fields, older=()):
+    """One record, checked against its fields and its schema's name; `older` schemas are read as well."""
     try:
         data = path.read_bytes()
         found = yaml.load(data, Loader=_Loader)
     except (OSError, UnicodeError, yaml.YAMLError) as error:
         raise RecordError(f"{path}: " + " ".join(str(error).split())) from error
     _expect(found, fields, path, "")
-    if found["schema"] != schema:
+    if found["schema"] not in (schema, *older):
         raise RecordError(f"{path}: schema is {found['schema']!r}; expected {schema!r}")
     return Record(found, path, "sha256:" + hashlib.sha256(data).hexdigest())
 
@@ -343,8 +344,10 @@ def _check_timeline(record):
 
 
 def read_device(folder):
-    def all_of(pattern, schema, fields):
-        return [read(path, f"capstone-{schema}/1", fields) for path in sorted(folder.glob(pattern))]
+    def all_of(pattern, schema, fields, version=1):
+        older = [f"capstone-{schema}/{v}" for v in range(1, version)]
+        name = f"capstone-{schema}/{version}"
+        return [read(path, name, fields, older) for path in sorted(folder.glob(pattern))]
 
     ceilings = all_of("ceilings.yaml", "ceilings", CEILINGS)
     device = Device(
@@ -355,7 +358,7 @@ def read_device(folder):
         all_of("profiles/*.yaml", "profile", PROFILE),
         all_of("sessions/*.yaml", "session", SESSION),
         all_of("verify/*.yaml", "verify", VERIFY),
-        all_of("timelines/*.yaml", "timeline", TIMELINE),
+        all_of("timelines/*.yaml", "timeline", TIMELINE, version=2),
     )
     for record in device.sessions:
         _check_session(record)

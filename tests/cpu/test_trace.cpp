@@ -7,6 +7,7 @@
 
 #include <fstream>
 #include <stdexcept>
+#include <utility>
 
 #include "claims/table.hpp"
 #include "core/disassembler.hpp"
@@ -71,12 +72,72 @@ TEST_CASE("timeline: the record reads back, and nothing unknown with it") {
   record.lanes.resize(1);
   record.lanes[0].name = "capstone, graph", record.lanes[0].calls = 2;
   derive(two_calls(), record.lanes[0]);
+  record.lanes[0].shares = {0.5, record.lanes[0].launch_share, 0.7};
   const scratch_tree tree("timeline");
   const std::string path = tree.str() + "/t.yaml", text = write_timeline(record);
   std::ofstream(path) << text;
   CHECK(write_timeline(read_timeline(path)) == text);
   std::ofstream(path) << text << "more: 1\n";
   CHECK_THROWS_AS(read_timeline(path), capstone::tools::record_error);
+}
+
+TEST_CASE("timeline: a number that does not follow from the record's intervals is refused by name") {
+  timeline_record record;
+  record.device.id = "h200";
+  record.source = "CUPTI activity 13.0 (API version 130001)";
+  record.kernel = "rms_norm", record.dtype = "bf16", record.what = {"rows=1,cols=4096", ""}, record.l2 = "warm";
+  record.lanes.resize(1);
+  timeline_lane& lane = record.lanes[0];
+  lane.name = "capstone, stream", lane.calls = 2;
+  derive(two_calls(), lane);
+  lane.shares = {lane.launch_share};
+  const scratch_tree tree("timeline_edited");
+  const std::string path = tree.str() + "/t.yaml";
+  const auto refusal = [&](double timeline_lane::* number, double value) {
+    const double before = std::exchange(lane.*number, value);
+    std::ofstream(path) << write_timeline(record);
+    lane.*number = before;
+    try {
+      read_timeline(path);
+    } catch (const capstone::tools::record_error& error) {
+      return std::string(error.what());
+    }
+    return std::string("read");
+  };
+  const std::pair<const char*, double timeline_lane::*> numbers[] = {
+      {"kernels_per_call", &timeline_lane::kernels_per_call}, {"window_us", &timeline_lane::window_us},
+      {"busy_us", &timeline_lane::busy_us},                   {"gap_us", &timeline_lane::gap_us},
+      {"launch_share", &timeline_lane::launch_share},         {"api_us_per_call", &timeline_lane::api_us_per_call},
+      {"kernel_us", &timeline_lane::kernel_us}};
+  for (const auto& [name, number] : numbers) {
+    CHECK(refusal(number, lane.*number) == "read");
+    CHECK(refusal(number, lane.*number * 1.01 + 0.002).find(name) != std::string::npos);
+  }
+  lane.shares = {0.1, lane.launch_share, 0.9};
+  CHECK(refusal(&timeline_lane::wall_us_per_call, 1) == "read");
+  lane.shares = {0.1, 0.2, lane.launch_share};
+  CHECK(refusal(&timeline_lane::wall_us_per_call, 1).find("shares") != std::string::npos);
+  lane.shares = {lane.launch_share, lane.launch_share};
+  CHECK(refusal(&timeline_lane::wall_us_per_call, 1).find("odd number") != std::string::npos);
+}
+
+TEST_CASE("timeline: the tracer's own work counts where it lies in the window, once") {
+  lane_events e = two_calls();
+  e.overheads = {{"overhead", 0, 6000, 0, 0}, {"overhead", 8000, 9000, 0, 0}, {"overhead", 8500, 9500, 0, 0}, {"overhead", 20000, 30000, 0, 0}};
+  timeline_lane lane;
+  lane.name = "x", lane.calls = 2;
+  derive(e, lane);
+  CHECK(lane.overhead_us == 2.5);  // from 5 to 6, and from 8 to 9.5
+}
+
+TEST_CASE("timeline: a kernel is shown by its function's name, one of the library's by what it computes") {
+  CHECK(short_kernel_name("void capstone::detail::entry<capstone::rms_norm_kernel<__nv_bfloat16, true, (capstone::rounding)1> >(capstone::rms_norm_kernel<__nv_bfloat16, true, (capstone::rounding)1>::params)") == "rms_norm_kernel");
+  CHECK(short_kernel_name("void (anonymous namespace)::add_kernel<__nv_bfloat16>(__nv_bfloat16 const*, long)") == "add_kernel");
+  CHECK(short_kernel_name("void cub::CUB_300_SM_90::detail::DeviceSegmentedReduceKernel<cub::policy_hub<float, cuda::std::plus<void>>::Policy1000, float const*>(float const*)") == "DeviceSegmentedReduceKernel");
+  CHECK(short_kernel_name("void a<b::c>::d<e>(f)") == "d");
+  CHECK(short_kernel_name("plain") == "plain");
+  CHECK(short_kernel_name("_Z3odd<") == "_Z3odd");
+  CHECK(short_kernel_name("") == "");
 }
 
 TEST_CASE("timeline: the trace is JSON in which every kernel's flow begins at its launch") {

@@ -544,12 +544,17 @@ def lane(name, calls, kernels_per_call, kernel_us, period_us, api_us):
     }
 
 
-def timeline(folder, kernel, rows, cols, lanes):
+def timeline(folder, kernel, rows, cols, lanes, version=2):
+    if version >= 2:
+        for each in lanes:
+            share = each["launch_share"]
+            each.update(shares=[round(share * part, 4) for part in (0.9, 1, 1.05)], overhead_us=0.4)
     stem = folder / f"timelines/{kernel}.bf16.{shape_of(rows, cols)}"
     save(
         stem.with_name(stem.name + ".yaml"),
         head("timeline", "time-1", 9)
         | {
+            "schema": f"capstone-timeline/{version}",
             "source": "CUPTI activity 13.0",
             "kernel": kernel,
             "dtype": "bf16",
@@ -593,6 +598,7 @@ def timelines(folder):
             lane("capstone, stream", 40, 1, 130.0, 131.0, 1.9),
             lane("unfused, stream", 40, 4, 100.0, 101.5, 1.9),
         ],
+        version=1,  # of one window
     )
 
 

@@ -27,6 +27,7 @@ import yaml
 import evidence
 
 sys.path.insert(0, str(support.REPORT))
+import figures  # noqa: E402
 import model  # noqa: E402
 import palette  # noqa: E402
 import records  # noqa: E402
@@ -225,12 +226,15 @@ class Written(unittest.TestCase):
         self.assertEqual(sentences[1], [evidence.SENTENCES[1][5], evidence.SENTENCES[2][5]])
 
     def test_every_timeline_says_its_share_and_counts_its_slivers(self):
-        text = self.page.section("timeline")["text"]
+        text, rows = self.page.section("timeline")["text"], self.page.section("timeline")["rows"]
         for t in self.device.timelines:
             for lane in t["lanes"]:
                 percent = 100 * lane["launch_share"]
                 shown = f"{percent:.0f} %" if percent >= 10 else f"{percent:.1f} %"
                 self.assertIn(f"{lane['name']}: {shown} launch and gap", text)
+                spread = [figures.share(end(lane["shares"])) for end in (min, max)] if "shares" in lane else None
+                row = next(r for r in rows if r[0] == lane["name"] and r[6] == model.exact(lane["window_us"]))
+                self.assertEqual(row[-1], shown + (f" [{spread[0]}, {spread[1]}]" if spread else ""))
         self.assertIn("; 32 under 1 pixel", text)  # 780 us on 962 pixels, kernels of 0.2 us every 25 us
         svg = (self.report / "gpu/figures/row_scale.bf16.timeline-1.svg").read_text()
         self.assertIn("<pattern", svg)  # hatched gaps
