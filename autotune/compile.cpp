@@ -4,8 +4,7 @@
 
 #include <fcntl.h>
 #include <nvrtc.h>
-#include <spawn.h>
-#include <sys/wait.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -13,7 +12,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
 #include <iterator>
 #include <memory>
 #include <mutex>
@@ -22,7 +20,10 @@
 #include <stdexcept>
 #include <thread>
 
+#include <nlohmann/json.hpp>
+
 #include "core/fingerprint.hpp"
+#include "core/records.hpp"
 
 namespace capstone::tools {
 namespace fs = std::filesystem;
@@ -35,19 +36,18 @@ std::vector<std::string> include_folders(const std::string& root) {
   return folders;
 }
 
-std::string quoted(const std::string& word) {
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
-}
-
 std::string first_lines(const std::string& text, int count) {
   std::size_t end = 0;
   while (count-- > 0 && end != std::string::npos) end = text.find('\n', end == 0 ? 0 : end + 1);
   return text.substr(0, end);
 }
 
-image compile_for_gpu(const compile_settings& settings, const std::string& kernel_type, std::string& log) {
+std::string stem_of(const compile_settings& settings, const std::string& kernel_type) {
+  const auto name = sha256_hex(std::to_string(settings.cc) + kernel_type).substr(0, 16);
+  return (fs::path(settings.scratch) / name).string();
+}
+
+image compile_for_gpu(const compile_settings& settings, const std::string& kernel_type) {
   image made;
   made.kernel_type = kernel_type;
   const std::string source =
@@ -67,8 +67,9 @@ image compile_for_gpu(const compile_settings& settings, const std::string& kerne
       nvrtcCompileProgram(program, static_cast<int>(options.size()), options.data());
   std::size_t size = 0;
   nvrtcGetProgramLogSize(program, &size);
-  log.resize(size);
+  std::string log(size, '\0');
   nvrtcGetProgramLog(program, log.data());
+  log = log.c_str();  // without the NUL that NVRTC counts
   if (result != NVRTC_SUCCESS) {
     made.error = log.empty() ? nvrtcGetErrorString(result) : first_lines(log, 6);
   } else {
@@ -77,9 +78,14 @@ image compile_for_gpu(const compile_settings& settings, const std::string& kerne
     nvrtcGetLoweredName(program, name.c_str(), &lowered);
     made.entry = lowered == nullptr ? "" : lowered;
     nvrtcGetCUBINSize(program, &size);
-    made.cubin.resize(size);
-    nvrtcGetCUBIN(program, made.cubin.data());
-    if (made.entry.empty() || size == 0) made.error = "NVRTC gave no machine code for " + name;
+    std::string cubin(size, '\0');
+    nvrtcGetCUBIN(program, cubin.data());
+    if (made.entry.empty() || size == 0) {
+      made.error = "NVRTC gave no machine code for " + name;
+    } else {
+      made.file = stem_of(settings, kernel_type) + ".cubin";
+      atomic_write(made.file, cubin);
+    }
   }
   nvrtcDestroyProgram(&program);
   return made;
@@ -88,111 +94,100 @@ image compile_for_gpu(const compile_settings& settings, const std::string& kerne
 image compile_for_host(const compile_settings& settings, const std::string& kernel_type) {
   image made;
   made.kernel_type = kernel_type;
-  const auto stem = (fs::path(settings.scratch) / sha256_hex(kernel_type).substr(0, 16)).string();
+  const auto stem = stem_of(settings, kernel_type);
   std::ofstream(stem + ".cpp")
       << "#include \"" << settings.header << "\"\n#include <capstone/detail/launch.cuh>\n"
       << "using kernel = " << kernel_type << ";\n"
       << "extern \"C\" void capstone_run(const void* params, unsigned grid) {\n"
       << "  capstone::detail::run_on_host<kernel>("
          "*static_cast<const typename kernel::params*>(params), grid);\n}\n";
-  std::string command = quoted(CAPSTONE_CXX_COMPILER) +
-                        " -std=c++20 -O2 -shared -fPIC -ffp-contract=off -x c++ " +
-                        quoted(stem + ".cpp") + " -o " + quoted(stem + ".so");
-  for (const auto& folder : include_folders(settings.root)) command += " -I" + quoted(folder);
-  const int code = std::system((command + " >" + quoted(stem + ".log") + " 2>&1").c_str());
+  std::vector<std::string> command = {CAPSTONE_CXX_COMPILER, "-shared", "-fPIC", "-x", "c++", stem + ".cpp", "-o", stem + ".so"};
+  for (const auto& flag : compile_flags(0)) command.push_back(flag);
+  for (const auto& folder : include_folders(settings.root)) command.push_back("-I" + folder);
+  const int code = run_command(command, stem + ".log", std::chrono::steady_clock::now() + settings.timeout);
+  made.timed_out = code < 0;
   if (code != 0) {
     std::ifstream log(stem + ".log");
-    made.error = first_lines(
-        {std::istreambuf_iterator<char>(log), std::istreambuf_iterator<char>()}, 6);
-    if (made.error.empty()) made.error = "the C++ compiler failed: " + command;
+    made.error = first_lines({std::istreambuf_iterator<char>(log), std::istreambuf_iterator<char>()}, 6);
+    if (made.error.empty()) made.error = std::string(CAPSTONE_CXX_COMPILER) + " ended with exit code " + std::to_string(code);
   }
-  made.library = stem + ".so";
+  made.file = stem + ".so";
   return made;
 }
 
-/// A process that compiles for one thread of ours. NVRTC holds a lock: 16 threads of one process
-/// compiled 17 kernels a second on a 16-core machine, one thread alone 7.
-class compiler_process {
- public:
-  explicit compiler_process(const compile_settings& settings) {
-    int to[2], from[2];
-    if (pipe2(to, O_CLOEXEC) != 0 || pipe2(from, O_CLOEXEC) != 0) return;
-    std::string words[] = {settings.program, "compiler", std::to_string(settings.cc), settings.root, settings.header};
-    char* arguments[] = {words[0].data(), words[1].data(), words[2].data(), words[3].data(), words[4].data(), nullptr};
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, to[0], 0);
-    posix_spawn_file_actions_adddup2(&actions, from[1], 1);
-    if (posix_spawn(&pid_, words[0].c_str(), &actions, nullptr, arguments, environ) != 0) pid_ = -1;
-    posix_spawn_file_actions_destroy(&actions);
-    close(to[0]), close(from[1]);
-    requests_ = fdopen(to[1], "w");
-    answers_ = fdopen(from[0], "r");
-  }
-  ~compiler_process() {
-    if (requests_ != nullptr) fclose(requests_);  // the end of its input ends it
-    if (answers_ != nullptr) fclose(answers_);
-    if (pid_ > 0) waitpid(pid_, nullptr, 0);
-  }
-  compiler_process(const compiler_process&) = delete;
-  compiler_process& operator=(const compiler_process&) = delete;
+// NVRTC holds a lock: 16 threads of one process compiled 17 kernels a second on a 16-core machine, one
+// thread alone 7. So each thread of ours has a process, which can also be killed.
+std::unique_ptr<subprocess> start_compiler(const compile_settings& settings) {
+  if (settings.cc == 0 || settings.program.empty()) return nullptr;
+  return std::make_unique<subprocess>(std::vector<std::string>{
+      settings.program, "compiler", std::to_string(settings.cc), settings.root, settings.header, settings.scratch});
+}
 
-  image compile(const std::string& kernel_type) {
-    image made;
-    made.kernel_type = kernel_type;
-    std::string log, machine_code;
-    if (pid_ <= 0 || std::fprintf(requests_, "%s\n", kernel_type.c_str()) < 0 || std::fflush(requests_) != 0 ||
-        !read_text(made.error) || !read_text(made.entry) || !read_text(log) || !read_text(machine_code)) {
-      made.error = "the compiler process died";
-      return made;
-    }
-    read_ptxas_log(log, made);
-    made.cubin.assign(machine_code.begin(), machine_code.end());
+image compile_there(const compile_settings& settings, const std::string& kernel_type, std::unique_ptr<subprocess>& process) {
+  image made;
+  made.kernel_type = kernel_type;
+  try {
+    if (!process) process = start_compiler(settings);
+    const auto answer = nlohmann::json::parse(process->ask(kernel_type, std::chrono::steady_clock::now() + settings.timeout));
+    answer.at("error").get_to(made.error), answer.at("entry").get_to(made.entry), answer.at("file").get_to(made.file);
+    answer.at("registers").get_to(made.registers), answer.at("spill_bytes").get_to(made.spill_bytes);
     return made;
+  } catch (const child_late&) {
+    made.timed_out = true;
+    made.error = "the compiler was stopped after " + std::to_string(settings.timeout.count() / 1000) + " s";
+  } catch (const child_died& death) {
+    made.error = std::string("the compiler process ") + death.what();
   }
+  process.reset();  // the next one gets a fresh process
+  return made;
+}
 
- private:
-  bool read_text(std::string& text) {
-    std::size_t size = 0;
-    if (std::fread(&size, sizeof size, 1, answers_) != 1) return false;
-    text.resize(size);
-    return std::fread(text.data(), 1, size, answers_) == size;
+// Folders of runs that were killed: nobody holds their lock. A young one may not be locked yet.
+void remove_left_behind(const std::string& below) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(below, ignored)) {
+    const bool is_ours = entry.path().filename().string().starts_with("autotune-") && entry.is_directory(ignored);
+    const auto age = fs::file_time_type::clock::now() - entry.last_write_time(ignored);
+    if (!is_ours || age < std::chrono::minutes(1)) continue;
+    const int folder = open(entry.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0) continue;
+    if (flock(folder, LOCK_EX | LOCK_NB) == 0) fs::remove_all(entry.path(), ignored);
+    close(folder);
   }
+}
 
-  pid_t pid_ = -1;
-  FILE *requests_ = nullptr, *answers_ = nullptr;
-};
+compile_settings served;  // of this process, where it is a compiler
+
+std::string answer_compilation(const std::string& kernel_type) {
+  const image made = compile_for_gpu(served, kernel_type);
+  return nlohmann::json{{"error", made.error}, {"entry", made.entry}, {"file", made.file},
+                        {"registers", made.registers}, {"spill_bytes", made.spill_bytes}}
+      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
 
 }  // namespace
 
 int serve_compiler(const std::vector<std::string>& arguments) {
-  if (arguments.size() != 3) return 1;
-  const compile_settings settings{arguments[1], arguments[2], std::stoi(arguments[0]), "", ""};
-  for (std::string kernel_type; std::getline(std::cin, kernel_type);) {
-    std::string log;
-    const image made = compile_for_gpu(settings, kernel_type, log);
-    for (const std::string_view text : {std::string_view(made.error), std::string_view(made.entry), std::string_view(log),
-                                        std::string_view(made.cubin.data(), made.cubin.size())}) {
-      const std::size_t size = text.size();
-      std::fwrite(&size, sizeof size, 1, stdout);
-      std::fwrite(text.data(), 1, size, stdout);
-    }
-    if (std::fflush(stdout) != 0) return 1;
-  }
-  return 0;
+  if (arguments.size() != 4) return 1;
+  served = {arguments[1], arguments[2], std::stoi(arguments[0]), arguments[3]};
+  return serve_lines(answer_compilation);
 }
 
 scratch_folder::scratch_folder(const std::string& below) {
   fs::create_directories(below);
+  remove_left_behind(below);
   path_ = (fs::path(below) / "autotune-XXXXXX").string();
   if (mkdtemp(path_.data()) == nullptr) {
     throw std::runtime_error("no folder can be made below " + below + "; is it writable?");
   }
+  lock_ = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (lock_ >= 0) flock(lock_, LOCK_SH | LOCK_NB);
 }
 
 scratch_folder::~scratch_folder() {
   std::error_code ignored;
   fs::remove_all(path_, ignored);
+  if (lock_ >= 0) close(lock_);
 }
 
 std::vector<std::string> compile_flags(int cc) {
@@ -211,9 +206,8 @@ void read_ptxas_log(const std::string& log, image& into) {
 }
 
 image compile(const compile_settings& settings, const std::string& kernel_type) {
-  std::string log;
   return settings.cc == 0 ? compile_for_host(settings, kernel_type)
-                          : compile_for_gpu(settings, kernel_type, log);
+                          : compile_for_gpu(settings, kernel_type);
 }
 
 std::map<std::string, image> compile_all(const compile_settings& settings,
@@ -223,14 +217,17 @@ std::map<std::string, image> compile_all(const compile_settings& settings,
   std::mutex guard;
   std::atomic<std::size_t> next{0};
   const auto work = [&] {
-    std::unique_ptr<compiler_process> process;
-    if (settings.cc != 0 && !settings.program.empty()) process = std::make_unique<compiler_process>(settings);
-    for (std::size_t i = next++; i < kernel_types.size(); i = next++) {
-      if (std::chrono::steady_clock::now() > end) return;
-      auto made = process ? process->compile(kernel_types[i]) : compile(settings, kernel_types[i]);
-      const std::lock_guard lock(guard);
-      images[kernel_types[i]] = std::move(made);
-      done();
+    try {
+      auto process = start_compiler(settings);
+      const bool apart = process != nullptr;
+      for (std::size_t i = next++; i < kernel_types.size(); i = next++) {
+        if (std::chrono::steady_clock::now() > end || stop_requested()) return;
+        auto made = apart ? compile_there(settings, kernel_types[i], process) : compile(settings, kernel_types[i]);
+        const std::lock_guard lock(guard);
+        images[kernel_types[i]] = std::move(made);
+        done();
+      }
+    } catch (const stopped&) {  // what is compiled stays
     }
   };
   std::vector<std::jthread> pool;

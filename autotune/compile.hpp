@@ -13,13 +13,12 @@
 #include <string>
 #include <vector>
 
+#include "autotune/subprocess.hpp"
 #include "core/device.hpp"
 
 namespace capstone::tools {
 
-using deadline = std::chrono::steady_clock::time_point;
-
-/// A folder that goes away with its owner.
+/// A folder that goes away with its owner; what killed owners left goes with the next one.
 class scratch_folder {
  public:
   explicit scratch_folder(const std::string& below);
@@ -30,33 +29,35 @@ class scratch_folder {
 
  private:
   std::string path_;
+  int lock_ = -1;
 };
 
 struct compile_settings {
   std::string root, header;
-  int cc = 0;            ///< 90 for sm_90; 0: the host
-  std::string scratch;   ///< a folder for the host's shared objects
-  /// A program that runs `serve_compiler` when called as `PROGRAM compiler CC ROOT HEADER`. Empty:
-  /// compile in this process, where NVRTC lets little run in parallel.
+  int cc = 0;           ///< 90 for sm_90; 0: the host
+  std::string scratch;  ///< a folder for what is compiled
+  /// A program that runs `serve_compiler` when called as `PROGRAM compiler CC ROOT HEADER SCRATCH`.
+  /// Empty: compile in this process, where NVRTC lets little run in parallel.
   std::string program = {};
+  std::chrono::milliseconds timeout = std::chrono::seconds(120);  ///< of one kernel type
 };
 
 /// One kernel type, compiled. Compiled with `error` not empty: the compiler's words.
 struct image {
   std::string kernel_type, error;
+  bool timed_out = false;
   int registers = -1, spill_bytes = 0;
-  std::vector<char> cubin;   ///< GPU
-  std::string entry;         ///< GPU: mangled name
-  std::string library;       ///< host: path of the shared object
+  std::string file;   ///< GPU: the cubin; host: the shared object
+  std::string entry;  ///< GPU: mangled name
 };
 
 image compile(const compile_settings& settings, const std::string& kernel_type);
 
-/// The other end of `program`: kernel types come line by line on stdin, images go to stdout.
+/// The other end of `program`.
 int serve_compiler(const std::vector<std::string>& arguments);
 
-/// Compiles in the given order over `jobs` threads, each with a process of its own; what has not begun at `end` is left out.
-/// `done` is called after each, from one thread at a time.
+/// Compiles in the given order over `jobs` threads, each with a process of its own; what has not begun
+/// at `end` is left out. `done` is called after each, from one thread at a time.
 std::map<std::string, image> compile_all(const compile_settings& settings,
                                          const std::vector<std::string>& kernel_types, int jobs,
                                          deadline end, const std::function<void()>& done);

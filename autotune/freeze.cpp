@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "autotune/freeze.hpp"
 
+#include "core/stats.hpp"
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -12,6 +13,27 @@
 namespace capstone::tools {
 namespace {
 
+struct measured_one {
+  config values;
+  double median_us = 0, ci_low_us = 0, ci_high_us = 0, relative = 1, vs_default = 1;
+  int rounds = 0, threads = 0;
+};
+struct measured_shape {
+  std::int64_t rows = 0;
+  std::vector<measured_one> finalists;
+};
+measured_shape convert(const shape_result& from) {
+  measured_shape to{from.rows, {}};
+  std::size_t best = 0;
+  for (const auto& f : from.finalists) {
+    const auto band = bootstrap_median(f.us, 1);
+    to.finalists.push_back({f.values, median(f.us), band.low, band.high, 1, paired_ratio(from.default_us, f.us, 1).median, int(f.us.size()), f.threads});
+    if (to.finalists.back().vs_default > to.finalists[best].vs_default) best = to.finalists.size() - 1;
+  }
+  for (std::size_t i = 0; i < to.finalists.size(); ++i) to.finalists[i].relative = paired_ratio(from.finalists[i].us, from.finalists[best].us, 1).median;
+  return to;
+}
+
 constexpr double never = std::numeric_limits<double>::infinity();
 
 struct reduction_choice {
@@ -20,7 +42,7 @@ struct reduction_choice {
   std::int64_t at_rows = 0;
 };
 
-double best_relative(const op& of, const shape_result& shape, const config& reduction) {
+double best_relative(const op& of, const measured_shape& shape, const config& reduction) {
   double best = never;
   for (const auto& each : shape.finalists) {
     if (part_of(of, each.values, part::reduction) == reduction) {
@@ -30,7 +52,7 @@ double best_relative(const op& of, const shape_result& shape, const config& redu
   return best;
 }
 
-reduction_choice choose_reduction(const op& of, const std::vector<shape_result>& shapes) {
+reduction_choice choose_reduction(const op& of, const std::vector<measured_shape>& shapes) {
   std::set<config> reductions;
   for (const auto& shape : shapes) {
     for (const auto& each : shape.finalists) {
@@ -57,12 +79,12 @@ reduction_choice choose_reduction(const op& of, const std::vector<shape_result>&
 
 // The finalists of a shape within the chosen reduction, with their loss against its best.
 struct option {
-  const finalist* measured;
+  const measured_one* measured;
   double loss;
 };
 using options = std::map<config, option>;
 
-options options_of(const op& of, const shape_result& shape, const config& reduction) {
+options options_of(const op& of, const measured_shape& shape, const config& reduction) {
   const double best = best_relative(of, shape, reduction);
   options found;
   for (const auto& each : shape.finalists) {
@@ -115,8 +137,10 @@ std::string major_of(const std::string& version) { return version.substr(0, vers
 
 }  // namespace
 
-cols_entry freeze_cols(const op& of, std::int64_t cols, std::vector<shape_result> shapes,
+cols_entry freeze_cols(const op& of, std::int64_t cols, std::vector<shape_result> given,
                        const std::vector<config>& chosen) {
+  std::vector<measured_shape> shapes;
+  for (const auto& each : given) shapes.push_back(convert(each));
   std::sort(shapes.begin(), shapes.end(),
             [](const auto& a, const auto& b) { return a.rows < b.rows; });
   const auto reduction = choose_reduction(of, shapes);

@@ -18,18 +18,17 @@ inline constexpr double tie_band = 1.005;
 /// What may be lost where one kernel then serves several row counts.
 inline constexpr double merge_band = 1.01;
 
-/// What the run-off measured of one config at one shape.
+/// One arm of a run-off: a sample a round, the same rounds for all arms of a shape.
 struct finalist {
   config values;
-  double median_us = 0, ci_low_us = 0, ci_high_us = 0;
-  double relative = 1;    ///< median of the paired ratios time / best finalist's time
-  double vs_default = 1;  ///< median of the paired ratios default's time / time
-  int rounds = 0;
-  int threads = 0;        ///< of a block
+  int threads = 0;  ///< of a block
+  std::vector<double> us;
 };
 
+/// The run-off at one row count.
 struct shape_result {
   std::int64_t rows = 0;
+  std::vector<double> default_us, twin_us;  ///< the default schedule, twice
   std::vector<finalist> finalists;
 };
 

@@ -15,7 +15,8 @@ constexpr std::int64_t some_rows = 37;  // prime, so that no tile divides it
 constexpr std::int64_t pad = 64;        // whole vectors, so that the plan stays the same
 
 std::string problem_key(const problem& at) {
-  return format_shape(at.shape) + (at.pad == 0 ? "" : ", stride cols+" + std::to_string(at.pad));
+  return format_shape(at.shape) + (at.pad == 0 ? "" : ", stride cols+" + std::to_string(at.pad)) +
+         (at.offset == 0 ? "" : ", " + std::to_string(at.offset) + " elements off alignment");
 }
 
 std::string number(double value) {
@@ -53,7 +54,7 @@ gate::gate(const device& where, const op& of, const kernel_spec& kernel, const p
 
 std::vector<problem> gate::problems(const config& values) const {
   const std::int64_t tile = axis_value(op_, values, "tile_rows", 1);
-  std::vector<std::int64_t> rows = {some_rows, 1, tile - 1, tile + 1};
+  std::vector<std::int64_t> rows = {some_rows, 1, tile - 1, tile, tile + 1};
   // A grid that loops has to: two tiles for each of its blocks, and one row more.
   const std::int64_t blocks = axis_value(op_, values, "persistent", 0) * where_.limits.sms;
   if (blocks > 0) rows.push_back(2 * tile * blocks + 1);
@@ -71,6 +72,16 @@ std::vector<problem> gate::problems(const config& values) const {
   if (broken_rule(op_, kernel_, values, padded, where_.limits) == nullptr) {
     padded.shape[0] = some_rows;
     found.push_back(padded);
+  }
+  // As badly aligned as its accesses allow, and worse, where the run-time path takes over.
+  const auto element = static_cast<std::int64_t>(size_of(kernel_.buffers(shape_).front().type));
+  std::vector<std::int64_t> offsets = {1};
+  const std::int64_t vector = axis_value(op_, values, "load_bytes", 0) / element;
+  if (vector > 1) offsets.push_back(vector);
+  for (const auto offset : offsets) {
+    found.push_back(shape_);
+    found.back().shape[0] = some_rows;
+    found.back().offset = offset;
   }
   return found;
 }

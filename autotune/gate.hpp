@@ -15,11 +15,6 @@
 
 namespace capstone::tools {
 
-struct verdict {
-  status state = status::ok;
-  std::string why;
-};
-
 /// Tests candidates of one kernel for one column count. Per reduction the run-time path is compared
 /// with the float64 reference once (a slow thing to do); a candidate must then give that path's
 /// bits everywhere, which is batch invariance and correctness in one.
@@ -29,7 +24,7 @@ class gate {
        executor run, std::uint64_t seed);
 
   /// The problems that a config is tested on: few rows, around the tile's edges, default and padded
-  /// strides.
+  /// strides, aligned and not.
   std::vector<problem> problems(const config& values) const;
 
   /// All of `problems`, on buffers that all candidates share; the last one twice.

@@ -73,7 +73,7 @@ std::vector<group> make_groups(const tune_request& request, const device& where)
                                     "; expected rows and cols of 1 or more to tune for");
       }
       const auto [slot, is_new] = by_cols.emplace(at.shape[1], groups.size());
-      if (is_new) groups.push_back({of, kernel, {}, {}, {}, {}});
+      if (is_new) groups.push_back({of, kernel, {}, {}, {}, {}, {}});
       auto& work = groups[slot->second];
       const bool seen = std::any_of(work.shapes.begin(), work.shapes.end(),
                                     [&](const auto& s) { return s.at.shape == at.shape; });
@@ -97,16 +97,16 @@ std::vector<group> make_groups(const tune_request& request, const device& where)
   return groups;
 }
 
-std::map<std::string, std::vector<std::string>> types_by_header(const std::vector<group>& groups) {
+std::map<std::string, std::vector<std::string>> types_by_header(const std::vector<group*>& groups) {
   std::map<std::string, std::vector<std::string>> types;
   std::set<std::string> seen;
   std::size_t longest = 0;
-  for (const auto& work : groups) longest = std::max(longest, work.candidates.size());
+  for (const auto* work : groups) longest = std::max(longest, work->candidates.size());
   for (std::size_t i = 0; i < longest; ++i) {
-    for (const auto& work : groups) {
-      if (i >= work.candidates.size()) continue;
-      for (const auto& type : work.types[i]) {
-        if (seen.insert(type).second) types[work.of->header].push_back(type);
+    for (const auto* work : groups) {
+      if (i >= work->candidates.size() || work->candidates[i].state != status::untried) continue;
+      for (const auto& type : work->types[i]) {
+        if (seen.insert(type).second) types[work->of->header].push_back(type);
       }
     }
   }

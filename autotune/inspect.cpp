@@ -44,11 +44,9 @@ void add_defaults(const inspect_request& request, std::set<subject>& into) {
   }
 }
 
-std::string disassemble(const std::string& tool, const image& from, const std::string& folder) {
-  const auto path = folder + "/kernel.cubin";
-  atomic_write(path, {from.cubin.data(), from.cubin.size()});
+std::string disassemble(const std::string& tool, const image& from) {
   const bool is_nvdisasm = fs::path(tool).filename() == "nvdisasm";
-  return output_of("'" + tool + "' " + (is_nvdisasm ? "-c" : "-sass") + " '" + path + "' 2>&1");
+  return output_of("'" + tool + "' " + (is_nvdisasm ? "-c" : "-sass") + " '" + from.file + "' 2>&1");
 }
 
 std::string widths_text(const std::map<int, int>& widths) {
@@ -154,7 +152,7 @@ int inspect(const inspect_request& request) {
       continue;
     }
     access_widths widths;
-    if (!tool.empty()) widths = read_sass(disassemble(tool, made, scratch.path()));
+    if (!tool.empty()) widths = read_sass(disassemble(tool, made));
     const auto loads = tool.empty() ? "not read" : widths_text(widths.loads);
     const auto stores = tool.empty() ? "not read" : widths_text(widths.stores);
     std::printf("%-7s %5d %6d %-24s %-24s %s\n", arch.c_str(), made.registers, made.spill_bytes,

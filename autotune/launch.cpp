@@ -40,9 +40,9 @@ void check_launch(cudaError_t error, const char* what) {
 
 loaded_kernels::handle load_on_gpu(const image& from) {
   cudaLibrary_t library{};
-  check_launch(cudaLibraryLoadData(&library, from.cubin.data(), nullptr, nullptr, 0, nullptr,
-                                   nullptr, 0),
-               "cudaLibraryLoadData");
+  check_launch(cudaLibraryLoadFromFile(&library, from.file.c_str(), nullptr, nullptr, 0, nullptr,
+                                       nullptr, 0),
+               "cudaLibraryLoadFromFile");
   cudaKernel_t kernel{};
   const auto error = cudaLibraryGetKernel(&kernel, library, from.entry.c_str());
   if (error != cudaSuccess) cudaLibraryUnload(library);
@@ -52,7 +52,7 @@ loaded_kernels::handle load_on_gpu(const image& from) {
 
 loaded_kernels::handle load_on_host(const image& from) {
   loaded_kernels::handle made;
-  made.library = dlopen(from.library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  made.library = dlopen(from.file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (made.library != nullptr) made.function = dlsym(made.library, "capstone_run");
   if (made.function == nullptr) throw launch_refused(std::string("dlopen: ") + dlerror());
   return made;
@@ -105,6 +105,11 @@ executor loaded_kernels::run() {
     };
   }
   return made;
+}
+
+std::string why_crashed() {
+  const auto error = cudaDeviceSynchronize();
+  return error == cudaSuccess ? "" : words(error);
 }
 
 void launch(const device& where, const loaded_kernels::handle& kernel, const launch_plan& plan,

@@ -57,6 +57,9 @@ class loaded_kernels {
 };
 
 /// Enqueues `plan` with a handle that `find` gave.
+/// CUDA's words where this process's context can be used no more, else "".
+std::string why_crashed();
+
 void launch(const device& where, const loaded_kernels::handle& kernel, const launch_plan& plan,
             void* stream);
 

@@ -16,11 +16,13 @@
 #include "autotune/check.hpp"
 #include "autotune/compile.hpp"
 #include "autotune/emit.hpp"
+#include "autotune/freeze_group.hpp"
 #include "autotune/inspect.hpp"
-#include "autotune/launch.hpp"
 #include "autotune/restamp.hpp"
+#include "autotune/session.hpp"
 #include "autotune/space.hpp"
 #include "autotune/tune.hpp"
+#include "autotune/worker.hpp"
 #include "core/context.hpp"
 #include "core/shapes.hpp"
 
@@ -29,14 +31,19 @@ namespace {
 
 constexpr const char* footer =
     "Exit codes: 0 done; 1 usage; 2 a stale or invalid config, or a spill; 3 no valid candidate;\n"
-    "4 the budget ended before anything was frozen; 5 no usable GPU, or it failed.";
+    "4 partial: a signal, or the budget before anything was frozen, or a shard is missing (--resume\n"
+    "goes on); 5 no usable GPU, or it failed; 6 somebody else tunes on the GPU.\n"
+    "What becomes of a candidate: ok, untried, pruned, compile_error, compile_timeout, spilled, wrong,\n"
+    "nondeterministic, crash, timeout, out_of_memory, launch_error, implausible.";
 
 struct options {
   std::vector<std::string> kernels, suites, plugins;
-  std::string shapes, dtype, device, budget, out, table, arch, from;
+  std::vector<std::string> devices;
+  std::string shapes, dtype, budget, out, table, arch, from, part, candidate_timeout = "20s";
   std::uint64_t seed = 1;
   int jobs = 0, max_candidates = -1, require_width = 0;
-  bool dry_run = false, defaults = false;
+  bool dry_run = false, defaults = false, resume = false, json = false, simulated = false;
+  bool on_host() const { return std::count(devices.begin(), devices.end(), "host") > 0; }
 };
 
 int parse_arch(const std::string& text) {
@@ -48,7 +55,7 @@ int parse_arch(const std::string& text) {
   return std::stoi(digits);
 }
 
-std::chrono::milliseconds parse_budget(const std::string& text) {
+std::chrono::milliseconds parse_time(const char* option, const std::string& text) {
   if (text.empty()) return {};
   std::size_t used = 0;
   double value = 0;
@@ -60,9 +67,20 @@ std::chrono::milliseconds parse_budget(const std::string& text) {
   const auto unit = text.substr(used);
   const double scale = unit == "s" ? 1e3 : unit == "m" ? 6e4 : unit == "h" ? 36e5 : 0;
   if (used == 0 || scale == 0 || !(value > 0) || value > 1e6) {
-    throw std::invalid_argument("budget is '" + text + "'; expected a time like 45s, 10m or 1h");
+    throw std::invalid_argument(std::string(option) + " is '" + text + "'; expected a time like 45s, 10m or 1h");
   }
   return std::chrono::milliseconds(static_cast<std::int64_t>(value * scale));
+}
+
+shard parse_shard(const std::string& text) {
+  shard found;
+  char rest = 0;
+  if (text.empty()) return found;
+  if (std::sscanf(text.c_str(), "%d/%d%c", &found.index, &found.count, &rest) != 2 || found.count < 1 || found.index < 1 ||
+      found.index > found.count) {
+    throw std::invalid_argument("shard is '" + text + "'; expected I/N with I from 1 to N, 2/4 say");
+  }
+  return found;
 }
 
 // The kernel's and dtype's defaults come from what is registered: the tools know no kernel.
@@ -124,12 +142,20 @@ void check_table(const options& given) {
 int run_tune(options& given) {
   fill_in(given);
   check_table(given);
-  const bool on_host = given.device == "host";
+  const bool on_host = given.on_host();
   tune_request request;
   request.problems = problems_of(given);
   request.kernels = given.kernels;
   request.dtype = given.dtype;
-  request.device = given.device;
+  request.devices = given.devices.empty() ? std::vector<std::string>{""} : given.devices;
+  request.part = parse_shard(given.part);
+  request.resume = given.resume;
+  request.simulated = given.simulated;
+  if (given.simulated && !on_host) {
+    throw std::invalid_argument("--simulate makes times up from the configs' names, as a self-test; expected --device host with it");
+  }
+  request.candidate_timeout = parse_time("candidate-timeout", given.candidate_timeout);
+  request.plugins = given.plugins;
   request.out = !given.out.empty() ? given.out
                 : on_host ? (std::filesystem::path(CAPSTONE_BINARY_DIR) / "host").string()
                           : source_root();
@@ -139,8 +165,8 @@ int run_tune(options& given) {
                                 "expected another folder, or none for build/host");
   }
   request.table = given.table;
-  request.scratch = given.out.empty() ? CAPSTONE_BINARY_DIR : given.out;
-  request.budget = parse_budget(given.budget);
+  request.scratch = (std::filesystem::path(request.out) / ".autotune").string();
+  request.budget = parse_time("budget", given.budget);
   request.seed = given.seed;
   request.jobs = given.jobs;
   // Host candidates take a C++ compiler most of a second each, and prove the pipeline just as well
@@ -152,7 +178,7 @@ int run_tune(options& given) {
 
 int run_space(options& given) {
   fill_in(given);
-  const auto limits = given.device == "host" ? device_limits{}
+  const auto limits = given.on_host() ? device_limits{}
                                              : limits_of_arch(parse_arch(given.arch));
   for (const auto& name : given.kernels) {
     const auto [of, kernel] = find_kernel(name, given.dtype);
@@ -215,7 +241,9 @@ void add_what(CLI::App& to, options& given) {
   to.add_option("--suite", given.suites, "the spec's lists of shapes, NAME[,NAME]")
       ->delimiter(',')
       ->allow_extra_args(false);
-  to.add_option("--device", given.device, "a GPU's number, or host; default 0");
+  to.add_option("--device,--devices", given.devices, "GPUs' numbers, 0[,1], or host; default 0")
+      ->delimiter(',')
+      ->allow_extra_args(false);
 }
 
 int run(int argc, char** argv) {
@@ -232,6 +260,11 @@ int run(int argc, char** argv) {
   app.add_option("--jobs", given.jobs, "compiler threads; default: all the machine has");
   add_what(app, given);
   app.add_option("--budget", given.budget, "time for all of it, 45s or 10m; default: no limit");
+  app.add_option("--candidate-timeout", given.candidate_timeout, "of one check of one candidate; default 20s");
+  app.add_flag("--resume", given.resume, "go on from the journal in OUT/.autotune/");
+  app.add_option("--shard", given.part, "I/N: only this part, and freeze nothing; then `autotune merge`");
+  app.add_flag("--json", given.json, "the journal's lines on stdout, everything else on stderr");
+  app.add_flag("--simulate", given.simulated, "times made up from the configs' names: tests what follows, on the host");
   app.add_option("--seed", given.seed, "of data and order; default 1");
   app.add_option("--table", given.table, "write a table of your own, struct NAME in OUT/NAME.cuh, made from OUT/configs/");
   app.add_option("--max-candidates", given.max_candidates,
@@ -247,6 +280,7 @@ int run(int argc, char** argv) {
       ->delimiter(',')
       ->allow_extra_args(false);
   emit->add_option("--table", given.table, "write a table of your own, OUT/NAME.cuh");
+  auto* merged = app.add_subcommand("merge", "freeze what the shards' journals in OUT/.autotune/ hold (no GPU)");
   auto* inspect = app.add_subcommand(
       "inspect", "compile the frozen configs; registers, spills, access widths (no GPU)");
   inspect->add_option("--arch", given.arch, "compile for it; default: each config's own");
@@ -267,7 +301,9 @@ int run(int argc, char** argv) {
     given.jobs = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   }
   if (given.arch.empty() && space->parsed()) given.arch = "sm_90";
+  if (given.json) print_json_lines();
   if (space->parsed()) return run_space(given);
+  if (merged->parsed()) return merge_journals(given.out.empty() ? source_root() : given.out, given.table);
   if (check->parsed()) return run_check(given);
   if (emit->parsed()) return run_emit(given);
   if (inspect->parsed()) return run_inspect(given);
@@ -285,7 +321,15 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::string(argv[1]) == "compiler") {  // not a user's: compile_all calls it
     return serve_compiler({argv + 2, argv + argc});
   }
-  std::signal(SIGPIPE, SIG_IGN);  // a compiler process that dies is an error of its candidate
+  if (argc > 1 && std::string(argv[1]) == "worker") {  // nor this one: worker_session does
+    try {
+      return serve_worker({argv + 2, argv + argc});
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "autotune worker: %s\n", error.what());
+      return exit_no_device;
+    }
+  }
+  stop_on_signals();
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);  // whole lines, in order with the progress
   const auto fail = [](const std::exception& error, int code) {
     std::fprintf(stderr, "autotune: %s\n", error.what());
@@ -295,8 +339,12 @@ int main(int argc, char** argv) {
     return run(argc, argv);
   } catch (const record_error& error) {
     return fail(error, exit_invalid);
-  } catch (const device_crashed& error) {
+  } catch (const device_failed& error) {
     return fail(error, exit_no_device);
+  } catch (const device_busy& error) {
+    return fail(error, exit_busy);
+  } catch (const stopped& error) {
+    return fail(error, exit_partial);
   } catch (const std::exception& error) {
     return fail(error, exit_usage);
   }

@@ -17,20 +17,21 @@ namespace capstone::tools {
 namespace {
 
 std::map<std::string, image> compile_from(const std::string& root, const std::string& header, int cc,
-                                          const std::vector<std::string>& types, int jobs) {
-  return compile_all({root, header, cc, "", "/proc/self/exe"}, types, jobs, deadline::max(), [] {});
+                                          const std::vector<std::string>& types, int jobs,
+                                          const std::string& scratch) {
+  return compile_all({root, header, cc, scratch, "/proc/self/exe"}, types, jobs, deadline::max(), [] {});
 }
 
 /// The bytes of the kernel's own section. The rest of a cubin names things that change without it.
-std::string_view machine_code(const image& from) {
-  const std::string_view file(from.cubin.data(), from.cubin.size());
+std::string machine_code(const image& from) {
+  if (!from.error.empty()) return {};
+  const std::string file = read_text(from.file);
   const auto at = [&]<class T>(T, std::size_t offset) {
     T value;
     if (offset + sizeof value > file.size()) throw std::runtime_error("NVRTC gave a cubin that ends early");
     std::memcpy(&value, file.data() + offset, sizeof value);
     return value;
   };
-  if (!from.error.empty() || file.empty()) return {};
   const auto header = at(Elf64_Ehdr{}, 0);
   const auto section = [&](std::size_t i) { return at(Elf64_Shdr{}, header.e_shoff + i * header.e_shentsize); };
   const auto names = section(header.e_shstrndx);
@@ -63,8 +64,9 @@ int restamp(const std::string& tree, const std::string& root, const std::string&
       std::vector<std::string> types;
       for (const auto& each : kernels) types.push_back(each.kernel_type);
       const int cc = kernels.begin()->cc;
-      const auto before = compile_from(from, of.header, cc, types, jobs);
-      const auto after = compile_from(root, of.header, cc, types, jobs);
+      const scratch_folder scratch_before(CAPSTONE_BINARY_DIR), scratch_after(CAPSTONE_BINARY_DIR);
+      const auto before = compile_from(from, of.header, cc, types, jobs, scratch_before.path());
+      const auto after = compile_from(root, of.header, cc, types, jobs, scratch_after.path());
       int changed = 0;
       for (const auto& each : kernels) {
         const auto old = machine_code(before.at(each.kernel_type));

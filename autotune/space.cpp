@@ -9,22 +9,6 @@
 
 namespace capstone::tools {
 
-const char* token(status state) {
-  switch (state) {
-    case status::untried: return "untried";
-    case status::pruned: return "pruned";
-    case status::compile_error: return "compile_error";
-    case status::spilled: return "spilled";
-    case status::wrong: return "wrong";
-    case status::nondeterministic: return "nondeterministic";
-    case status::crash: return "crash";
-    case status::launch_error: return "launch_error";
-    case status::implausible: return "implausible";
-    case status::ok: return "ok";
-  }
-  return "unknown";
-}
-
 void enumerate(const std::vector<axis>& axes, const std::function<void(const config&)>& visit) {
   std::vector<std::size_t> at(axes.size(), 0);
   config values;

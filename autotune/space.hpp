@@ -10,25 +10,11 @@
 #include <utility>
 #include <vector>
 
+#include "autotune/status.hpp"
 #include "core/records.hpp"
 #include "core/spec.hpp"
 
 namespace capstone::tools {
-
-/// What became of a candidate. Only `ok` ones are timed.
-enum class status {
-  untried,           ///< the budget ended first
-  pruned,            ///< breaks a rule
-  compile_error,
-  spilled,           ///< the compiler spilled registers
-  wrong,             ///< outside the tolerance, damaged memory, or not the reduction's bits
-  nondeterministic,  ///< two runs on the same data differ
-  crash,             ///< the device reported an error while it ran
-  launch_error,      ///< the launch was refused
-  implausible,       ///< faster than the memory can be
-  ok
-};
-const char* token(status state);
 
 struct candidate {
   config values;

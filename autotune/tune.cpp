@@ -2,52 +2,38 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "autotune/tune.hpp"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
+#include <future>
 #include <map>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <stdexcept>
+#include <thread>
 
 #include "autotune/compile.hpp"
-#include "autotune/emit.hpp"
-#include "autotune/freeze.hpp"
+#include "autotune/freeze_group.hpp"
 #include "autotune/group.hpp"
+#include "autotune/session.hpp"
 #include "core/context.hpp"
 #include "core/fingerprint.hpp"
+#include "core/records.hpp"
+#include "core/stats.hpp"
 
 namespace capstone::tools {
 namespace fs = std::filesystem;
 namespace {
 
 using clock = std::chrono::steady_clock;
+using nlohmann::json;
 
 double seconds_since(clock::time_point begin) {
   return std::chrono::duration<double>(clock::now() - begin).count();
-}
-
-std::string cc_text(const device_limits& limits) {
-  return std::to_string(limits.cc / 10) + "." + std::to_string(limits.cc % 10);
-}
-
-frozen_config new_file(const group& work, const device& where, std::uint64_t seed) {
-  frozen_config file;
-  file.kernel = work.kernel->name();
-  file.source = source_fingerprint(source_root(), work.of->header);
-  file.axes = axes_fingerprint(*work.of);
-  file.dtype = work.kernel->dtype;
-  file.device = {where.id, where.name, cc_text(where.limits), where.limits.sms,
-                 where.limits.l2_bytes, where.driver};
-  file.toolchain = {CAPSTONE_CUDA_VERSION, compile_flags(where.limits.cc)};
-  const auto context = this_run();
-  file.provenance.git = context.commit;
-  file.provenance.dirty = context.dirty;
-  file.provenance.seed = static_cast<std::int64_t>(seed);
-  return file;
 }
 
 void add_counts(candidate_counts& to, const candidate_counts& from) {
@@ -62,93 +48,268 @@ void add_counts(candidate_counts& to, const candidate_counts& from) {
   to.timed += from.timed;
 }
 
-std::vector<config> configs_in(const op& of, const frozen_config& file) {
-  std::vector<config> found;
-  for (const auto& cols : file.cols) {
-    for (const auto& rows : cols.rows) {
-      found.push_back(config_from(of, cols.reduction, rows.schedule));
-    }
-  }
-  return found;
-}
-
-void print_entry(const group& work, const cols_entry& entry) {
-  std::string reduction;
-  for (const auto& [name, value] : entry.reduction) reduction += " " + name + "=" + value;
-  std::printf("%s:%s, at worst %.3f of the best reduction's time (rows %lld)\n",
-              work.name().c_str(), reduction.c_str(), entry.invariance_worst,
-              static_cast<long long>(entry.invariance_at_rows));
-  for (const auto& rows : entry.rows) {
-    std::string schedule;
-    for (const auto& [name, value] : rows.schedule) schedule += " " + name + "=" + value;
-    std::printf("  %lldx%lld: %.2f us [%.2f, %.2f], %.3f x default;%s; %zu ties\n",
-                static_cast<long long>(rows.measured_rows), static_cast<long long>(entry.hi),
-                rows.evidence.median_us, rows.evidence.ci_low_us, rows.evidence.ci_high_us,
-                rows.evidence.vs_default, schedule.c_str(), rows.evidence.ties.size());
-    if (rows.evidence.vs_default < 1 / tie_band) {
-      std::printf("  this is slower than the untuned path: more candidates (--budget, "
-                  "--max-candidates) may do better\n");
-    }
-  }
-}
-
-/// Keeps other runs from merging into the same tree until it goes: read, merge and write are one step.
-class tree_lock {
+/// A thread with a device's session: a worker lives no longer than the thread that started it.
+class device_thread {
  public:
-  explicit tree_lock(const std::string& tree) {
-    fs::create_directories(fs::path(tree) / "configs");
-    file_ = open((fs::path(tree) / "configs/.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (file_ < 0 || flock(file_, LOCK_EX) != 0) {
-      throw std::runtime_error("out is " + tree + "; expected a folder whose configs/.lock can be locked");
-    }
+  device_thread(const std::string& name, const session_settings& how,
+                std::function<void(worker_session&)> work, std::shared_future<void> go)
+      : thread_([this, name, how, work = std::move(work), go = std::move(go)] {
+          try {
+            worker_session session(name, how);
+            opened_.set_value({session.where(), session.other_processes()});
+            go.get();
+            work(session);
+            restarts_ = session.restarts();
+          } catch (...) {
+            error_ = std::current_exception();
+            try {
+              opened_.set_exception(error_);
+            } catch (const std::future_error&) {  // it was opened: see finish()
+            }
+          }
+        }) {}
+
+  /// The device and how many other processes compute on it. Throws what the session threw.
+  std::pair<device, int> opened() { return opened_.get_future().get(); }
+  std::exception_ptr finish() {
+    if (thread_.joinable()) thread_.join();
+    return error_;
   }
-  ~tree_lock() { close(file_); }
-  tree_lock(const tree_lock&) = delete;
-  tree_lock& operator=(const tree_lock&) = delete;
+  std::size_t restarts() const { return restarts_; }
 
  private:
-  int file_ = -1;
+  std::promise<std::pair<device, int>> opened_;
+  std::exception_ptr error_;
+  std::size_t restarts_ = 0;
+  std::jthread thread_;
 };
 
-// Writes after every group, so that what is measured is kept whatever comes after.
-void freeze_group(const tune_request& request, const group& work,
-                  const std::vector<shape_result>& results, const frozen_config& file) {
-  const tree_lock lock(request.out);
-  const auto path = (fs::path(request.out) / config_path(file)).string();
-  std::vector<std::string> notes;
-  std::optional<frozen_config> before;
-  if (fs::exists(path)) before = read_config(path);
-  auto fresh = file;
-  fresh.cols.clear();
-  std::vector<config> elsewhere;
-  if (before) {
-    // Only what survives the merge: values of other axes would not even convert.
-    auto kept = merge(fresh, *before, notes);
-    std::erase_if(kept.cols, [&](const auto& c) { return c.lo == work.cols(); });
-    elsewhere = configs_in(*work.of, kept);
-    notes.clear();
-  }
-  const auto entry = freeze_cols(*work.of, work.cols(), results, elsewhere);
-  fresh.cols.push_back(entry);
-  if (before) fresh = merge(fresh, *before, notes);
-  atomic_write(path, write_config(fresh));
-  print_entry(work, entry);
-  for (const auto& note : notes) std::printf("%s: %s\n", path.c_str(), note.c_str());
-  const auto table = write_table(request.out, work.of->name, request.table);
-  std::printf("wrote %s and %s\n", path.c_str(), table.c_str());
+std::string journal_path(const tune_request& request, const std::string& device, const kernel_spec& kernel) {
+  auto name = device + "." + kernel.name() + "." + kernel.dtype;
+  if (request.part.count > 1) name += ".shard-" + std::to_string(request.part.index) + "-of-" + std::to_string(request.part.count);
+  return (fs::path(request.out) / ".autotune" / (name + ".jsonl")).string();
 }
+
+/// How often identical kernels were called different: what the verdicts of this run are worth.
+void print_twins(const std::vector<shape_result>& run_offs) {
+  std::size_t different = 0;
+  for (const auto& each : run_offs) {
+    const auto ratio = paired_ratio(each.default_us, each.twin_us, 1);
+    different += ratio.low > tie_band || ratio.high < 1 / tie_band;
+  }
+  if (!run_offs.empty()) std::printf("identical kernels were called different in %zu of %zu run-offs\n", different, run_offs.size());
+}
+
+void print_space(const std::vector<group>& groups) {
+  for (const auto& work : groups) {
+    std::printf("%s:\n", work.name().c_str());
+    for (const auto& each : work.candidates) std::printf("  %s\n", config_text(*work.of, each.values).c_str());
+  }
+  std::printf("dry run: nothing was compiled or timed\n");
+}
+
+/// A run over all its groups and devices.
+class tuning {
+ public:
+  explicit tuning(const tune_request& request) : request_(request), begin_(clock::now()), limited_(request.budget.count() > 0) {}
+
+  int run() {
+    std::promise<void> go;
+    const auto started = go.get_future().share();
+    const session_settings how{request_.program, request_.plugins, request_.seed, request_.simulated, request_.candidate_timeout};
+    std::vector<std::unique_ptr<device_thread>> threads;
+    struct release {  // threads wait for it, also where something throws
+      std::promise<void>& go;
+      bool done = false;
+      void now() { if (!std::exchange(done, true)) go.set_value(); }
+      ~release() { now(); }
+    } released{go};
+    for (const auto& name : request_.devices) {
+      threads.push_back(std::make_unique<device_thread>(name, how, [this](worker_session& on) { serve(on); }, started));
+    }
+    for (const auto& each : threads) meet(*each);
+    groups_ = make_groups(request_, *where_);
+    take_shard();
+    open_journals();
+    if (!todo_.empty()) compile_candidates();
+    released.now();
+    std::exception_ptr error;
+    for (const auto& each : threads) {
+      if (const auto mine = each->finish(); mine != nullptr && error == nullptr) error = mine;
+      restarts_ += each->restarts();
+    }
+    bool was_stopped = stop_requested();
+    if (error != nullptr) {
+      try {
+        std::rethrow_exception(error);
+      } catch (const stopped&) {
+        was_stopped = true;
+      }
+    }
+    return summarise(was_stopped);
+  }
+
+ private:
+  void meet(device_thread& thread) {
+    const auto [found, others] = thread.opened();
+    std::printf("device %s (%s)%s\n", found.id.c_str(), found.name.c_str(), found.uuid.empty() ? "" : (" " + found.uuid).c_str());
+    if (others > 0) {
+      std::fprintf(stderr, "autotune: %d other process%s on %s: times will scatter, and a tie is the likelier outcome\n", others,
+                   others == 1 ? " computes" : "es compute", found.uuid.c_str());
+    }
+    if (where_ && where_->id != found.id) {
+      throw std::invalid_argument("--devices names a " + where_->id + " and a " + found.id + "; expected GPUs of one kind, for "
+                                  "one config file is made for each kind");
+    }
+    where_ = found;
+  }
+
+  void take_shard() {
+    std::vector<group> mine;
+    for (std::size_t i = 0; i < groups_.size(); ++i) {
+      if (static_cast<int>(i) % request_.part.count == request_.part.index - 1) mine.push_back(std::move(groups_[i]));
+    }
+    groups_ = std::move(mine);
+    if (request_.part.count > 1) {
+      std::printf("shard %d of %d: %zu column counts\n", request_.part.index, request_.part.count, groups_.size());
+    }
+  }
+
+  void open_journals() {
+    for (auto& work : groups_) {
+      const auto path = journal_path(request_, where_->id, *work.kernel);
+      auto& log = journals_[path];
+      if (log == nullptr) {
+        const auto header = journal_header(*work.of, *work.kernel, *where_, request_);
+        files_[path] = file_of_header(header);
+        log = std::make_unique<journal>(path, header, request_.resume);
+        log->on_line = [](const json& line) { print_json(line); };
+        std::printf("journal %s%s\n", path.c_str(), log->resumed() > 0 ? (": " + std::to_string(log->resumed()) + " lines to go on from").c_str() : "");
+      }
+      work.incumbents = frozen_before(request_.out, *work.of, work.cols(), files_[path]);
+      if (auto results = finished_group(work, *log)) {
+        std::printf("%s: finished before\n", work.name().c_str());
+        freeze(work, *results);
+      } else {
+        recall_failures(work, *log);
+        todo_.push_back(&work);
+      }
+    }
+  }
+
+  journal& journal_of(const group& work) { return *journals_.at(journal_path(request_, where_->id, *work.kernel)); }
+
+  void compile_candidates() {
+    scratch_.emplace(request_.scratch);
+    const auto types = types_by_header(todo_);
+    std::size_t total = 0;
+    for (const auto& [header, list] : types) total += list.size();
+    std::printf("%zu kernels to compile with %d jobs\n", total, request_.jobs);
+    const auto end = limited_ ? begin_ + request_.budget * 2 / 5 : deadline::max();
+    progress compiling("compiling", total);
+    for (const auto& [header, list] : types) {
+      const compile_settings settings{source_root(), header, where_->limits.cc, scratch_->path(), request_.program};
+      images_.merge(compile_all(settings, list, request_.jobs, end, [&] { compiling.step(1); }));
+    }
+    compiling.finish();
+    if (stop_requested()) return;
+    for (auto* work : todo_) note_compilation(*work, images_, journal_of(*work));
+  }
+
+  /// A device's share of the groups, one after the other.
+  void serve(worker_session& on) {
+    for (;;) {
+      group* work = nullptr;
+      deadline end = deadline::max();
+      {
+        const std::lock_guard lock(guard_);
+        if (next_ == todo_.size() || stop_requested() || failed_) return;
+        const auto left = begin_ + request_.budget - clock::now();
+        if (limited_ && left.count() <= 0) {
+          cut_ += todo_.size() - std::exchange(next_, todo_.size());
+          return;
+        }
+        const auto waiting = (todo_.size() - next_ + request_.devices.size() - 1) / request_.devices.size();
+        if (limited_) end = clock::now() + left / static_cast<int>(waiting);
+        work = todo_[next_++];
+      }
+      try {
+        const auto results = tune_group(*work, on, journal_of(*work), images_, end, limited_);
+        const std::lock_guard lock(guard_);
+        print_failures(*work);
+        freeze(*work, results);
+      } catch (const stopped&) {
+        throw;
+      } catch (...) {
+        failed_ = true;
+        throw;
+      }
+    }
+  }
+
+  void freeze(const group& work, const std::vector<shape_result>& results) {
+    for (const auto& each : results) run_offs_.push_back(each);
+    if (results.empty()) {
+      std::printf("%s: no valid candidate was timed\n", work.name().c_str());
+      const bool untried = std::all_of(work.candidates.begin(), work.candidates.end(),
+                                       [](const auto& c) { return c.state == status::untried; });
+      cut_ += untried ? 1 : 0;
+      return;
+    }
+    ++done_;
+    if (request_.part.count > 1) return;
+    auto& file = files_.at(journal_path(request_, where_->id, *work.kernel));
+    add_counts(file.provenance.candidates, work.counts);
+    freeze_group(request_.out, request_.table, *work.of, work.cols(), results, file);
+  }
+
+  int summarise(bool was_stopped) {
+    std::printf("%zu of %zu column counts %s in %.0f s%s; %zu workers were replaced\n", done_, groups_.size(),
+                request_.part.count > 1 ? "tuned" : "frozen", seconds_since(begin_),
+                was_stopped ? "; a signal ended it" : cut_ > 0 ? "; the budget ended before the others" : "", restarts_);
+    print_twins(run_offs_);
+    if (where_->is_host()) std::printf("the host device is a self-test; its times claim nothing\n");
+    if (done_ < groups_.size() && (was_stopped || cut_ > 0)) {
+      std::printf("what was measured is in the journal; --resume goes on from it\n");
+    }
+    if (was_stopped) return exit_partial;
+    if (done_ > 0 || groups_.empty()) {
+      if (request_.part.count > 1) std::printf("when all shards are done: autotune merge --out %s\n", request_.out.c_str());
+      return exit_ok;
+    }
+    return cut_ > 0 ? exit_partial : exit_no_candidate;
+  }
+
+  const tune_request& request_;
+  clock::time_point begin_;
+  bool limited_;
+  std::optional<device> where_;
+  std::vector<group> groups_;
+  std::vector<group*> todo_;
+  std::map<std::string, std::unique_ptr<journal>> journals_;  // by path
+  std::map<std::string, frozen_config> files_;                // by the journal's path
+  std::optional<scratch_folder> scratch_;
+  std::map<std::string, image> images_;
+  std::mutex guard_;  // of what follows
+  std::size_t next_ = 0, done_ = 0, cut_ = 0, restarts_ = 0;
+  bool failed_ = false;
+  std::vector<shape_result> run_offs_;
+};
+
+FILE* json_lines = nullptr;
 
 }  // namespace
 
-std::string write_table(const std::string& tree, const std::string& op_name,
-                        const std::string& table) {
-  for (const auto& each : registry()) {
-    if (each.name != op_name) continue;
-    const auto path = table_path(tree, each, table);
-    atomic_write(path, emit_table(each, read_configs(tree, each), table));
-    return path;
-  }
-  throw std::invalid_argument("op is '" + op_name + "'; expected one that a spec declares");
+void print_json_lines() {
+  std::fflush(stdout);
+  json_lines = fdopen(dup(STDOUT_FILENO), "w");
+  dup2(STDERR_FILENO, STDOUT_FILENO);
+  if (json_lines != nullptr) std::setvbuf(json_lines, nullptr, _IOLBF, BUFSIZ);
+}
+
+void print_json(const json& line) {
+  if (json_lines == nullptr) return;
+  std::fputs((line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n").c_str(), json_lines);
 }
 
 device_limits limits_of_arch(int cc) {
@@ -162,86 +323,90 @@ device_limits limits_of_arch(int cc) {
 }
 
 int tune(const tune_request& request) {
-  const auto begin = clock::now();
-  device where;
-  const auto no_gpu = request.device == "host" ? "" : why_no_gpu();
-  if (no_gpu.empty()) {
-    where = open_device(request.device);
-  } else if (request.dry_run) {
-    where.id = where.name = "sm_90, assumed";
-    where.limits = limits_of_arch(90);
-    where.ordinal = 0;
-  } else {
+  const bool on_host = std::count(request.devices.begin(), request.devices.end(), "host") > 0;
+  const auto no_gpu = on_host ? "" : why_no_gpu();
+  if (request.dry_run) {
+    device where;
+    if (on_host) where = open_device("host");
+    else where.id = where.name = "sm_90, assumed", where.limits = limits_of_arch(90), where.ordinal = 0;
+    print_space(make_groups(request, where));
+    return exit_ok;
+  }
+  if (!no_gpu.empty()) {
     std::fprintf(stderr, "autotune: %s; `autotune --device host` tunes on the host, as a self-test "
                          "of the pipeline.\n", no_gpu.c_str());
     return exit_no_device;
   }
-  const bool limited = request.budget.count() > 0;
-  std::printf("device %s (%s)\n", where.id.c_str(), where.name.c_str());
-  auto groups = make_groups(request, where);
-  const auto types = types_by_header(groups);
-  std::size_t total = 0, timings = 0;
-  for (const auto& [header, list] : types) total += list.size();
-  for (const auto& work : groups) {
-    for (const auto& shape : work.shapes) {
-      timings += std::min(shape.configs.size(), work.candidates.size());
-    }
+  return tuning(request).run();
+}
+
+int merge_journals(const std::string& out, const std::string& table) {
+  std::map<std::string, std::vector<std::vector<json>>> by_file;  // config path: journals
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(fs::path(out) / ".autotune", ignored)) {
+    if (entry.path().extension() != ".jsonl") continue;
+    auto lines = read_journal(entry.path().string());
+    if (lines.empty()) continue;
+    const auto file = file_of_header(lines.front());
+    by_file[config_path(file)].push_back(std::move(lines));
   }
-  std::printf("%zu kernels to compile with %d jobs; up to %zu candidates to time\n", total,
-              request.jobs, timings);
-  if (request.dry_run) {
-    for (const auto& work : groups) {
-      std::printf("%s:\n", work.name().c_str());
-      for (const auto& each : work.candidates) {
-        std::printf("  %s\n", config_text(*work.of, each.values).c_str());
+  if (by_file.empty()) {
+    throw std::invalid_argument("--out is " + out + ", where .autotune/ holds no journal; expected the folder that the shards were given");
+  }
+  bool complete = true;
+  for (const auto& [path, journals] : by_file) {
+    std::set<int> parts;
+    int count = 1;
+    json first;
+    frozen_config file;
+    std::map<std::string, json> lines;
+    for (const auto& each : journals) {
+      json header;
+      for (const auto& line : each) {
+        if (!line.contains("key")) header = line;
+        else lines[line["key"]] = line;
+      }
+      if (header.contains("shard")) parts.insert(header["shard"][0].get<int>()), count = header["shard"][1];
+      else parts.insert(1);
+      if (first.is_null()) first = header, file = file_of_header(header);
+      for (const char* field : {"source", "axes", "device", "toolchain", "measuring", "simulated"}) {
+        if (header.at(field) == first.at(field)) continue;
+        throw record_error(path + ": its shards differ in " + field + " (" + header.at(field).dump() + " and " + first.at(field).dump() +
+                           "); tune all of them with one version on one kind of GPU");
+      }
+      if ((header.contains("shard") ? header["shard"][1].get<int>() : 1) != count) {
+        throw record_error(path + ": there are journals of " + std::to_string(count) + " shards and of another number; remove those of the older run from " + out + "/.autotune");
       }
     }
-    std::printf("dry run: nothing was compiled or timed\n");
-    return exit_ok;
-  }
-
-  const auto compile_end = limited ? begin + request.budget * 2 / 5 : deadline::max();
-  const scratch_folder scratch(request.scratch);
-  std::map<std::string, image> images;
-  progress compiling("compiling", total);
-  for (const auto& [header, list] : types) {
-    const compile_settings settings{source_root(), header, where.limits.cc, scratch.path(),
-                                    "/proc/self/exe"};
-    images.merge(compile_all(settings, list, request.jobs, compile_end,
-                             [&] { compiling.step(1); }));
-  }
-  compiling.finish();
-
-  std::map<std::string, frozen_config> files;  // by kernel
-  std::size_t frozen = 0, cut = 0;
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    auto& work = groups[g];
-    const auto left = begin + request.budget - clock::now();
-    if (limited && left.count() <= 0) {
-      ++cut;
-      continue;
+    const auto [of, kernel] = find_kernel(file.kernel, file.dtype);
+    if (const auto now = source_fingerprint(source_root(), of->header); now != file.source) {
+      throw record_error(path + ": stale, the source of " + of->header + " changed since it was tuned (then " + file.source + ", now " + now + "); tune again");
     }
-    const auto end = limited ? clock::now() + left / static_cast<int>(groups.size() - g)
-                             : deadline::max();
-    const auto results = tune_group(work, where, images, request.seed, end, limited);
-    if (results.empty()) {
-      std::printf("%s: no valid candidate was timed\n", work.name().c_str());
-      const bool untried = std::all_of(work.candidates.begin(), work.candidates.end(),
-                                       [](const auto& c) { return c.state == status::untried; });
-      cut += untried ? 1 : 0;
-      continue;
+    for (int i = 1; i <= count; ++i) {
+      if (parts.count(i) > 0) continue;
+      std::printf("%s: shard %d of %d has not run\n", path.c_str(), i, count);
+      complete = false;
     }
-    auto& file = files.emplace(work.kernel->name(), new_file(work, where, request.seed))
-                     .first->second;
-    add_counts(file.provenance.candidates, work.counts);
-    freeze_group(request, work, results, file);
-    ++frozen;
+    // First all counts, then the files, so that each write tells the whole.
+    std::map<std::int64_t, json> groups;
+    std::set<std::int64_t> begun;
+    for (const auto& [key, line] : lines) {
+      if (line.at("phase") == "group") groups[line.at("cols")] = line;
+      if (line.contains("cols")) begun.insert(line.at("cols").get<std::int64_t>());
+    }
+    for (const auto cols : begun) {
+      if (groups.count(cols) > 0) continue;
+      std::printf("%s: cols %lld is not finished; run its shard again with --resume\n", path.c_str(), static_cast<long long>(cols));
+      complete = false;
+    }
+    for (const auto& [cols, line] : groups) add_counts(file.provenance.candidates, counts_from(line.at("counts")));
+    for (const auto& [cols, line] : groups) {
+      std::vector<shape_result> results;
+      for (const auto& key : line.at("run_offs")) results.push_back(shape_result_from(*of, lines.at(key)));
+      freeze_group(out, table, *of, cols, results, file);
+    }
   }
-  std::printf("%zu of %zu column counts frozen in %.0f s%s\n", frozen, groups.size(),
-              seconds_since(begin), cut > 0 ? "; the budget ended before the others" : "");
-  if (where.is_host()) std::printf("the host device is a self-test; its times claim nothing\n");
-  if (frozen > 0) return exit_ok;
-  return cut > 0 ? exit_budget : exit_no_candidate;
+  return complete ? exit_ok : exit_partial;
 }
 
 }  // namespace capstone::tools

@@ -2,118 +2,71 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstdio>
-#include <memory>
 #include <set>
 
 #include "autotune/gate.hpp"
 #include "autotune/group.hpp"
 #include "autotune/search.hpp"
+#include "core/shapes.hpp"
+#include "core/stats.hpp"
 
 namespace capstone::tools {
 namespace {
 
 using clock = std::chrono::steady_clock;
+using nlohmann::json;
 
-void note_compilation(group& work, const std::map<std::string, image>& images) {
-  for (std::size_t i = 0; i < work.candidates.size(); ++i) {
-    auto& each = work.candidates[i];
-    bool complete = true;
-    for (const auto& type : work.types[i]) {
-      const auto found = images.find(type);
-      if (found == images.end()) {
-        complete = false;
-      } else if (!found->second.error.empty()) {
-        each.state = status::compile_error;
-        each.why = found->second.error;
-      } else if (found->second.spill_bytes > 0 && each.state == status::untried) {
-        each.state = status::spilled;
-        each.why = std::to_string(found->second.spill_bytes) + " bytes of registers spilled";
-      }
-    }
-    if (complete && each.state != status::compile_error) ++work.counts.compiled;
-    // `ok` stands for "may be gated" from here on.
-    if (complete && each.state == status::untried) each.state = status::ok;
-  }
-}
+constexpr std::size_t batch = 32;          // arms of one screening request
+constexpr std::size_t most_finalists = 32;
+constexpr int run_off_rounds = 40, host_run_off_rounds = 15;
+constexpr double run_off_sample_us = 500;
+
+bool failed(const candidate& each) { return each.state != status::ok && each.state != status::untried; }
 
 void count_states(group& work) {
+  auto& counts = work.counts;
   for (const auto& each : work.candidates) {
-    work.counts.compile_error += each.state == status::compile_error;
-    work.counts.spilled += each.state == status::spilled;
-    work.counts.wrong += each.state == status::wrong || each.state == status::nondeterministic;
-    work.counts.crashed += each.state == status::crash || each.state == status::launch_error;
-    work.counts.implausible += each.state == status::implausible;
-  }
-}
-
-void print_failures(const group& work) {
-  std::map<status, std::pair<int, const candidate*>> failures;
-  for (const auto& each : work.candidates) {
-    if (each.state == status::ok || each.state == status::untried) continue;
-    auto& entry = failures[each.state];
-    if (entry.first++ == 0) entry.second = &each;
-  }
-  for (const auto& [state, entry] : failures) {
-    std::printf("  %d %s, e.g. %s: %s\n", entry.first, token(state),
-                config_text(*work.of, entry.second->values).c_str(), entry.second->why.c_str());
+    const auto is = [&](std::initializer_list<status> any) { return std::count(any.begin(), any.end(), each.state) > 0; };
+    counts.compile_error += is({status::compile_error, status::compile_timeout});
+    counts.spilled += is({status::spilled});
+    counts.wrong += is({status::wrong, status::nondeterministic});
+    counts.crashed += is({status::crash, status::timeout, status::out_of_memory, status::launch_error});
+    counts.implausible += is({status::implausible});
   }
 }
 
 class group_tuner {
  public:
-  group_tuner(group& work, const device& where, const std::map<std::string, image>& images,
-              std::uint64_t seed)
-      : work_(work), where_(where), seed_(seed), kernels_(where, images),
-        gate_(where, *work.of, *work.kernel, work.shapes.front().at, kernels_.run(), seed) {}
+  group_tuner(group& work, worker_session& on, journal& log, deadline end, bool limited)
+      : work_(work), on_(on), log_(log), begin_(clock::now()), end_(end), limited_(limited),
+        label_(work.name() + " on " + on.where().id) {}
 
-  std::vector<shape_result> tune(deadline end, bool limited) {
-    const auto begin = clock::now();
-    const auto part_of_time = [&](double share) {
-      return limited ? begin + std::chrono::duration_cast<clock::duration>((end - begin) * share)
-                     : deadline::max();
-    };
+  std::vector<shape_result> tune() {
     pass_gate(part_of_time(0.35));
-    std::vector<std::unique_ptr<shape_bench>> benches;
-    std::vector<std::vector<screened>> times;
-    std::size_t total = 0;
-    for (const auto& shape : work_.shapes) total += passed(shape).size();
-    progress shown("timing " + work_.name(), total);
-    for (std::size_t s = 0; s < work_.shapes.size(); ++s) {
-      // One shape's buffers at a time: the large ones would not all fit.
-      auto bench = bench_of(work_.shapes[s]);
-      const double share = 0.35 + 0.4 * double(s + 1) / double(work_.shapes.size());
-      times.push_back(plausible(work_.shapes[s],
-                                bench->screen(passed(work_.shapes[s]), part_of_time(share),
-                                              [&](std::size_t n) { shown.step(n); })));
-    }
-    shown.finish();
-    for (const auto& each : times) {
-      for (const auto& one : each) timed_.insert(one.values);
-    }
-    work_.counts.timed = static_cast<std::int64_t>(timed_.size());
-
-    const auto reductions = best_reductions(*work_.of, times);
+    narrow_down();
     std::vector<shape_result> results;
-    for (std::size_t s = 0; s < work_.shapes.size(); ++s) {
-      auto chosen = select_finalists(*work_.of, times[s], reductions);
-      auto bench = bench_of(work_.shapes[s]);
-      std::erase_if(chosen, [&](const config& values) {
-        const auto found = gate_.test_at(bench->shape(), bench->first_set(), values, true);
-        return !still_good(values, found);
-      });
-      if (chosen.empty()) continue;
-      auto finals = bench->run_off(chosen);
-      const auto limit = implausible_below_us(where_, work_.kernel->traffic(bench->shape()));
-      std::erase_if(finals, [&](const finalist& f) { return f.median_us < limit; });
-      if (!finals.empty()) results.push_back({work_.shapes[s].at.shape[0], std::move(finals)});
+    json run_offs = json::array();
+    for (const auto& shape : work_.shapes) {
+      if (auto line = run_off(shape)) {
+        run_offs.push_back(line->at("key"));
+        results.push_back(shape_result_from(*work_.of, *line));
+      }
+    }
+    count_states(work_);
+    if (results.size() == work_.shapes.size()) {
+      log_.add({{"key", group_key(work_)}, {"phase", "group"}, {"cols", work_.cols()}, {"run_offs", run_offs}, {"counts", to_json(work_.counts)}, {"complete", !cut_}});
     }
     return results;
   }
 
  private:
-  std::unique_ptr<shape_bench> bench_of(const shape_work& shape) {
-    return std::make_unique<shape_bench>(where_, *work_.of, *work_.kernel, shape.at, kernels_,
-                                         seed_);
+  std::string key_of(const std::string& phase, const std::string& rest) const {
+    return content_key(phase + " cols=" + std::to_string(work_.cols()) + " " + rest);
+  }
+  std::string text(const config& values) const { return config_text(*work_.of, values); }
+
+  deadline part_of_time(double share) const {
+    return limited_ ? begin_ + std::chrono::duration_cast<clock::duration>((end_ - begin_) * share) : deadline::max();
   }
 
   candidate& of_values(const config& values) {
@@ -121,28 +74,36 @@ class group_tuner {
                          [&](const candidate& each) { return each.values == values; });
   }
 
-  bool still_good(const config& values, const verdict& found) {
-    if (found.state == status::ok) return true;
+  void fail(const config& values, const verdict& found) {
     auto& mine = of_values(values);
     mine.state = found.state;
     mine.why = found.why;
-    if (found.state == status::crash) {
-      throw device_crashed("candidate " + config_text(*work_.of, values) + " of " + work_.name() +
-                           " crashed the device (" + found.why +
-                           "), and this process can use it no more; what was frozen before stays");
-    }
-    return false;
+  }
+
+  json line_of(const std::string& key, const char* phase, const config& values, const verdict& found) const {
+    json line = {{"key", key}, {"phase", phase}, {"cols", work_.cols()}, {"config", config_json(*work_.of, values)}, {"state", token(found.state)}};
+    if (!found.why.empty()) line["why"] = found.why;
+    return line;
+  }
+
+  /// What the journal says under this key, or what `find_out` does, which the journal then keeps.
+  template <class FindOut>
+  verdict known(const std::string& key, const char* phase, const config& values, FindOut find_out) {
+    const auto* line = log_.find(key);
+    if (line == nullptr) line = &log_.add(line_of(key, phase, values, find_out()));
+    return {status_of(line->at("state")), line->value("why", "")};
   }
 
   void pass_gate(deadline end) {
-    progress shown("checking " + work_.name(), work_.candidates.size());
+    progress shown("checking " + label_, work_.candidates.size());
     for (std::size_t i = 0; i < work_.candidates.size(); ++i) {
       auto& each = work_.candidates[i];
       if (each.state == status::ok) {
         if (i > 0 && clock::now() > end) {
           each.state = status::untried;
+          cut_ = true;
         } else {
-          still_good(each.values, gate_.test(each.values));
+          fail(each.values, known(gate_key(work_, each.values), "gate", each.values, [&] { return on_.gate(each.values); }));
         }
       }
       shown.step(1);
@@ -150,47 +111,334 @@ class group_tuner {
     shown.finish();
   }
 
+  bool opened(const shape_work& shape) {
+    if (open_ == &shape) return true;
+    open_ = nullptr;
+    const auto found = on_.open_shape(shape.at);
+    if (found.state != status::ok) {
+      std::printf("%s: %s is left out: %s\n", label_.c_str(), format_shape(shape.at.shape).c_str(), found.why.c_str());
+      return false;
+    }
+    open_ = &shape;
+    return true;
+  }
+
+  /// Times configs against the default in a few rounds. Where a request fails, halves find whose fault it is.
+  void time_batch(const shape_work& shape, const rung& how, const std::vector<config>& configs, const std::string& stage) {
+    std::vector<std::optional<config>> arms = {std::nullopt};
+    arms.insert(arms.end(), configs.begin(), configs.end());
+    const auto times = on_.time(arms, how.rounds, how.sample_us);
+    if (times.result.state != status::ok && configs.size() > 1) {
+      const auto middle = configs.begin() + std::ptrdiff_t(configs.size() / 2);
+      time_batch(shape, how, {configs.begin(), middle}, stage);
+      time_batch(shape, how, {middle, configs.end()}, stage);
+      return;
+    }
+    const auto limit = implausible_below_us(on_.peak_gbps(), on_.where().limits.l2_bytes, work_.kernel->traffic(shape.at));
+    for (std::size_t i = 0; i < configs.size(); ++i) {
+      auto found = times.result;
+      double us = 0, ratio = 0;
+      if (found.state == status::ok) {
+        us = median(times.us[i + 1]);
+        ratio = paired_ratio(times.us[i + 1], times.us[0], 1).median;
+        if (us < limit) found = {status::implausible, implausible_words(us, limit)};
+      }
+      auto line = line_of(key_of(stage, text(configs[i])), "screen", configs[i], found);
+      line["shape"] = shape.at.shape;
+      if (times.result.state == status::ok) line["us"] = us, line["ratio"] = ratio;
+      log_.add(std::move(line));
+    }
+  }
+
+  static std::string implausible_words(double us, double limit) {
+    return std::to_string(us) + " us is less than the " + std::to_string(limit) + " us that the memory needs for these bytes";
+  }
+
+  std::vector<screened> screen(const shape_work& shape, std::size_t stage, const std::vector<config>& configs, deadline end,
+                               progress& shown) {
+    const auto name = "screen " + std::to_string(stage) + " " + format_shape(shape.at.shape);
+    std::vector<config> todo;
+    for (const auto& values : configs) {
+      if (log_.find(key_of(name, text(values))) == nullptr) todo.push_back(values);
+    }
+    for (std::size_t first = 0; first < todo.size(); first += batch) {
+      if (first > 0 && clock::now() > end) {
+        cut_ = true;
+        break;
+      }
+      if (!opened(shape)) return {};
+      const auto last = std::min(todo.size(), first + batch);
+      time_batch(shape, rungs[stage], {todo.begin() + std::ptrdiff_t(first), todo.begin() + std::ptrdiff_t(last)}, name);
+      if (stage == 0) shown.step(last - first);
+    }
+    std::vector<screened> results;
+    for (const auto& values : configs) {
+      const auto* line = log_.find(key_of(name, text(values)));
+      if (line == nullptr) continue;
+      const verdict found{status_of(line->at("state")), line->value("why", "")};
+      timed_.insert(values);
+      if (found.state == status::ok) results.push_back({values, line->at("ratio")});
+      else fail(values, found);
+    }
+    return results;
+  }
+
   std::vector<config> passed(const shape_work& shape) const {
     std::vector<config> found;  // in the candidates' order, which is the random one
     for (const auto& each : work_.candidates) {
-      const bool here = std::find(shape.configs.begin(), shape.configs.end(), each.values) !=
-                        shape.configs.end();
+      const bool here = std::find(shape.configs.begin(), shape.configs.end(), each.values) != shape.configs.end();
       if (here && each.state == status::ok) found.push_back(each.values);
     }
     return found;
   }
 
-  std::vector<screened> plausible(const shape_work& shape, std::vector<screened> all) {
-    const auto limit = implausible_below_us(where_, work_.kernel->traffic(shape.at));
-    std::erase_if(all, [&](const screened& each) {
-      if (each.us >= limit) return false;
-      auto& mine = of_values(each.values);
-      mine.state = status::implausible;
-      mine.why = std::to_string(each.us) + " us is less than the " + std::to_string(limit) +
-                 " us that the memory needs for these bytes";
-      return true;
-    });
-    return all;
+  /// Successive halving at every shape; leaves the finalists of all.
+  void narrow_down() {
+    std::vector<std::vector<config>> left;
+    std::size_t total = 0;
+    for (const auto& shape : work_.shapes) left.push_back(passed(shape)), total += left.back().size();
+    progress shown("timing " + label_, total);
+    std::map<config, double> finalists;  // with their smallest loss
+    for (std::size_t stage = 0; stage < std::size(rungs); ++stage) {
+      std::vector<std::vector<screened>> times;
+      for (std::size_t s = 0; s < left.size(); ++s) {
+        const double done = (double(stage) + double(s + 1) / double(left.size())) / double(std::size(rungs));
+        times.push_back(screen(work_.shapes[s], stage, left[s], part_of_time(0.35 + 0.4 * done), shown));
+      }
+      // A candidate that failed at one shape is out at all.
+      for (auto& each : times) std::erase_if(each, [&](const screened& one) { return of_values(one.values).state != status::ok; });
+      auto measured = times;
+      std::erase_if(measured, [](const auto& each) { return each.empty(); });  // shapes that do not fit
+      const auto reductions = best_reductions(*work_.of, measured);
+      const bool last = stage + 1 == std::size(rungs);
+      for (std::size_t s = 0; s < left.size(); ++s) {
+        const auto keep = last ? finalists_overall : std::max(finalists_overall, left[s].size() / rungs[stage].keep);
+        left[s] = select_fastest(*work_.of, times[s], reductions, keep);
+        if (!last || left[s].empty()) continue;
+        double best = 1e300;
+        for (const auto& one : times[s]) best = std::min(best, one.ratio);
+        for (const auto& one : times[s]) {
+          if (std::find(left[s].begin(), left[s].end(), one.values) == left[s].end()) continue;
+          const auto [at, is_new] = finalists.emplace(one.values, one.ratio / best);
+          if (!is_new) at->second = std::min(at->second, one.ratio / best);
+        }
+      }
+    }
+    shown.finish();
+    work_.counts.timed = static_cast<std::int64_t>(timed_.size());
+    std::vector<std::pair<double, config>> ranked;
+    for (const auto& [values, loss] : finalists) ranked.emplace_back(loss, values);
+    std::sort(ranked.begin(), ranked.end());
+    for (const auto& values : work_.incumbents) {
+      if (std::none_of(work_.candidates.begin(), work_.candidates.end(),
+                       [&](const candidate& c) { return c.values == values && c.state == status::ok; })) continue;
+      finalists_.push_back(values);
+    }
+    for (const auto& [loss, values] : ranked) {
+      const bool is_in = std::find(finalists_.begin(), finalists_.end(), values) != finalists_.end();
+      if (!is_in && finalists_.size() < most_finalists) finalists_.push_back(values);
+    }
+  }
+
+  /// Whether a finalist's outputs at the tuned shape are right, before it is timed and again after.
+  bool still_right(const shape_work& shape, const config& values, const std::string& when) {
+    const auto found = known(key_of("check " + when + " " + format_shape(shape.at.shape), text(values)), "check", values,
+                             [&] { return on_.check(values); });
+    if (found.state != status::ok) fail(values, found);
+    return found.state == status::ok;
+  }
+
+  /// All finalists that are legal at this shape, in one race. Returns the journal's line, or nullptr.
+  const json* run_off(const shape_work& shape) {
+    std::vector<config> racers;
+    for (const auto& values : finalists_) {
+      const bool here = std::find(shape.configs.begin(), shape.configs.end(), values) != shape.configs.end();
+      if (here && of_values(values).state == status::ok) racers.push_back(values);
+    }
+    std::string names;
+    for (const auto& values : racers) names += text(values) + "; ";
+    const auto key = key_of("run-off " + format_shape(shape.at.shape), names);
+    if (const auto* line = log_.find(key)) return line;
+    if (racers.empty() || !opened(shape)) return nullptr;
+    std::erase_if(racers, [&](const config& values) { return !still_right(shape, values, "before"); });
+    const int rounds = on_.where().is_host() ? host_run_off_rounds : run_off_rounds;
+    arm_times times;
+    while (!racers.empty()) {
+      std::vector<std::optional<config>> arms = {std::nullopt, std::nullopt};
+      arms.insert(arms.end(), racers.begin(), racers.end());
+      times = on_.time(arms, rounds, run_off_sample_us);
+      if (times.result.state == status::ok) break;
+      const auto before = racers.size();
+      std::erase_if(racers, [&](const config& values) {  // whose fault is it?
+        const auto alone = on_.time({std::nullopt, values}, rungs[0].rounds, rungs[0].sample_us).result;
+        if (alone.state != status::ok) fail(values, alone);
+        return alone.state != status::ok;
+      });
+      if (racers.size() == before) racers.pop_back();  // nobody's alone: with one less it must end
+    }
+    if (racers.empty()) return nullptr;
+    const auto limit = implausible_below_us(on_.peak_gbps(), on_.where().limits.l2_bytes, work_.kernel->traffic(shape.at));
+    json arms = json::array();
+    for (std::size_t i = 0; i < racers.size(); ++i) {
+      const double us = median(times.us[i + 2]);
+      if (us < limit) fail(racers[i], {status::implausible, implausible_words(us, limit)});
+      if (us < limit || !still_right(shape, racers[i], "after")) continue;
+      const auto pointers = fake_pointers(work_.kernel->buffers(shape.at));
+      arms.push_back({{"config", config_json(*work_.of, racers[i])},
+                      {"threads", work_.kernel->plan(shape.at, pointers, racers[i], on_.where().limits).block},
+                      {"us", times.us[i + 2]}});
+    }
+    if (arms.empty()) return nullptr;
+    return &log_.add({{"key", key}, {"phase", "run_off"}, {"shape", shape.at.shape}, {"timer", times.timer},
+                      {"default_us", times.us[0]}, {"twin_us", times.us[1]}, {"arms", arms}});
   }
 
   group& work_;
-  const device& where_;
-  std::uint64_t seed_;
-  loaded_kernels kernels_;
-  gate gate_;
+  worker_session& on_;
+  journal& log_;
+  clock::time_point begin_;
+  deadline end_;
+  bool limited_, cut_ = false;  ///< the budget ended before all were tried
+  std::string label_;
+  const shape_work* open_ = nullptr;
   std::set<config> timed_;
+  std::vector<config> finalists_;
 };
 
 }  // namespace
 
-std::vector<shape_result> tune_group(group& work, const device& where,
-                                     const std::map<std::string, image>& images,
-                                     std::uint64_t seed, deadline end, bool limited) {
-  note_compilation(work, images);
-  auto results = group_tuner(work, where, images, seed).tune(end, limited);
-  count_states(work);
-  print_failures(work);
+json config_json(const op& of, const config& values) {
+  json found = json::object();
+  for (std::size_t i = 0; i < of.axes.size(); ++i) found[of.axes[i].name] = of.axes[i].value_token(values[i]);
+  return found;
+}
+
+config config_from_json(const op& of, const json& text) {
+  config values;
+  for (const auto& each : of.axes) values.push_back(each.value_of(text.at(each.name)));
+  return values;
+}
+
+json to_json(const candidate_counts& from) {
+  return {{"declared", from.declared}, {"pruned", from.pruned}, {"compiled", from.compiled}, {"compile_error", from.compile_error},
+          {"spilled", from.spilled},   {"wrong", from.wrong},   {"crashed", from.crashed},   {"implausible", from.implausible},
+          {"timed", from.timed}};
+}
+
+candidate_counts counts_from(const json& text) {
+  candidate_counts counts;
+  text.at("declared").get_to(counts.declared), text.at("pruned").get_to(counts.pruned), text.at("compiled").get_to(counts.compiled);
+  text.at("compile_error").get_to(counts.compile_error), text.at("spilled").get_to(counts.spilled), text.at("wrong").get_to(counts.wrong);
+  text.at("crashed").get_to(counts.crashed), text.at("implausible").get_to(counts.implausible), text.at("timed").get_to(counts.timed);
+  return counts;
+}
+
+shape_result shape_result_from(const op& of, const json& run_off) {
+  shape_result found;
+  found.rows = run_off.at("shape").at(0);
+  run_off.at("default_us").get_to(found.default_us), run_off.at("twin_us").get_to(found.twin_us);
+  for (const auto& each : run_off.at("arms")) {
+    found.finalists.push_back({config_from_json(of, each.at("config")), each.at("threads"), each.at("us").get<std::vector<double>>()});
+  }
+  return found;
+}
+
+std::string group_key(const group& work) {
+  std::string all = "group cols=" + std::to_string(work.cols());
+  for (const auto& shape : work.shapes) all += " " + format_shape(shape.at.shape);
+  auto candidates = work.candidates;
+  std::sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) { return a.values < b.values; });
+  for (const auto& each : candidates) all += "; " + config_text(*work.of, each.values);
+  return content_key(all);
+}
+
+std::optional<std::vector<shape_result>> finished_group(group& work, const journal& log) {
+  const auto* line = log.find(group_key(work));
+  if (line == nullptr || !line->at("complete")) return std::nullopt;
+  std::vector<shape_result> results;
+  for (const auto& key : line->at("run_offs")) {
+    const auto* run_off = log.find(key);
+    if (run_off == nullptr) return std::nullopt;
+    results.push_back(shape_result_from(*work.of, *run_off));
+  }
+  work.counts = counts_from(line->at("counts"));
   return results;
+}
+
+void recall_failures(group& work, const journal& log) {
+  for (auto& each : work.candidates) {
+    for (const auto& key : {compile_key(work, each.values), gate_key(work, each.values)}) {
+      const auto* line = log.find(key);
+      if (line == nullptr || line->at("state") == token(status::ok)) continue;
+      each.state = status_of(line->at("state"));
+      each.why = line->value("why", "");
+      work.counts.compiled += each.state != status::compile_error && each.state != status::compile_timeout;
+      break;
+    }
+  }
+}
+
+std::string gate_key(const group& work, const config& values) {
+  return content_key("gate cols=" + std::to_string(work.cols()) + " " + config_text(*work.of, values));
+}
+
+void note_compilation(group& work, const std::map<std::string, image>& images, journal& log) {
+  for (std::size_t i = 0; i < work.candidates.size(); ++i) {
+    auto& each = work.candidates[i];
+    if (each.state != status::untried) continue;  // the journal knows
+    bool complete = true;
+    for (const auto& type : work.types[i]) {
+      const auto found = images.find(type);
+      if (found == images.end()) {
+        complete = false;
+      } else if (!found->second.error.empty()) {
+        each.state = found->second.timed_out ? status::compile_timeout : status::compile_error;
+        each.why = found->second.error;
+      } else if (found->second.spill_bytes > 0 && each.state == status::untried) {
+        each.state = status::spilled;
+        each.why = std::to_string(found->second.spill_bytes) + " bytes of registers spilled";
+      }
+    }
+    const bool compiled = complete && each.state != status::compile_error && each.state != status::compile_timeout;
+    work.counts.compiled += compiled ? 1 : 0;
+    // `ok` stands for "may be gated" from here on.
+    if (complete && each.state == status::untried) each.state = status::ok;
+    if (failed(each)) {
+      log.add({{"key", compile_key(work, each.values)}, {"phase", "compile"}, {"cols", work.cols()},
+               {"config", config_json(*work.of, each.values)}, {"state", token(each.state)}, {"why", each.why}});
+    }
+  }
+}
+
+std::string compile_key(const group& work, const config& values) {
+  return content_key("compile cols=" + std::to_string(work.cols()) + " " + config_text(*work.of, values));
+}
+
+void print_failures(const group& work) {
+  std::map<status, std::pair<int, const candidate*>> failures;
+  for (const auto& each : work.candidates) {
+    if (!failed(each)) continue;
+    auto& entry = failures[each.state];
+    if (entry.first++ == 0) entry.second = &each;
+  }
+  for (const auto& [state, entry] : failures) {
+    std::printf("  %d %s, e.g. %s: %s\n", entry.first, token(state), config_text(*work.of, entry.second->values).c_str(),
+                entry.second->why.c_str());
+  }
+}
+
+std::vector<shape_result> tune_group(group& work, worker_session& on, journal& log, const std::map<std::string, image>& images,
+                                     deadline end, bool limited) {
+  std::vector<image> mine;
+  std::set<std::string> seen;
+  for (const auto& types : work.types) {
+    for (const auto& type : types) {
+      const auto found = images.find(type);
+      if (found != images.end() && seen.insert(type).second) mine.push_back(found->second);
+    }
+  }
+  on.open(*work.kernel, work.shapes.front().at, mine);
+  return group_tuner(work, on, log, end, limited).tune();
 }
 
 }  // namespace capstone::tools

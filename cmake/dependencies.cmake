@@ -27,6 +27,9 @@ function(capstone_header_library target package package_target header debian_pac
 endfunction()
 
 capstone_header_library(capstone_cli CLI11 CLI11::CLI11 CLI/CLI.hpp libcli11-dev)
+# The journal of a tuning run and the lines between the tuner and its workers.
+capstone_header_library(capstone_json nlohmann_json nlohmann_json::nlohmann_json nlohmann/json.hpp
+                        nlohmann-json3-dev)
 if(CAPSTONE_BUILD_TESTS)
   capstone_header_library(capstone_doctest doctest doctest::doctest doctest/doctest.h doctest-dev)
 endif()

@@ -10,17 +10,14 @@ using namespace capstone::tests;
 
 namespace {
 
+// Times without noise, the default's 1.5 times those of `relative` 1.
 finalist ran(config values, double relative) {
-  finalist f;
-  f.values = values;
-  f.relative = relative;
-  f.median_us = 10 * relative;
-  f.ci_low_us = 9.9 * relative;
-  f.ci_high_us = 10.1 * relative;
-  f.vs_default = 1.5 / relative;
-  f.rounds = 40;
-  f.threads = values[0] * values[1];
-  return f;
+  return {values, values[0] * values[1], std::vector<double>(40, 10 * relative)};
+}
+
+shape_result at(std::int64_t rows, std::vector<finalist> finalists) {
+  const std::vector<double> plain(40, 15.0);
+  return {rows, plain, plain, std::move(finalists)};
 }
 
 std::string text(const config_values& values) {
@@ -45,8 +42,8 @@ frozen_config file_of(std::vector<cols_entry> cols) {
 
 TEST_CASE("freeze: the reduction with the smallest worst ratio, not the fastest at one shape") {
   const auto entry = freeze_cols(fake_op(), 4096,
-                                 {{64, {ran({32, 1, 0}, 1.0), ran({64, 1, 0}, 1.02)}},
-                                  {4096, {ran({32, 1, 0}, 1.3), ran({64, 2, 0}, 1.0)}}},
+                                 {at(64, {ran({32, 1, 0}, 1.0), ran({64, 1, 0}, 1.02)}),
+                                  at(4096, {ran({32, 1, 0}, 1.3), ran({64, 2, 0}, 1.0)})},
                                  {});
   CHECK(text(entry.reduction) == "lanes=64 ");
   CHECK(entry.invariance_worst == doctest::Approx(1.02));
@@ -55,9 +52,9 @@ TEST_CASE("freeze: the reduction with the smallest worst ratio, not the fastest 
 
 TEST_CASE("freeze: row ranges end at the measured counts, the last is open") {
   const auto entry = freeze_cols(fake_op(), 4096,
-                                 {{4096, {ran({32, 4, 0}, 1)}},
-                                  {1, {ran({32, 1, 0}, 1)}},
-                                  {64, {ran({32, 2, 0}, 1)}}},
+                                 {at(4096, {ran({32, 4, 0}, 1)}),
+                                  at(1, {ran({32, 1, 0}, 1)}),
+                                  at(64, {ran({32, 2, 0}, 1)})},
                                  {});
   REQUIRE(entry.rows.size() == 3);
   CHECK(entry.rows[0].lo == 1);
@@ -73,8 +70,8 @@ TEST_CASE("freeze: row ranges end at the measured counts, the last is open") {
 
 TEST_CASE("freeze: among ties fewer threads, then the smaller values; ties are listed") {
   const auto entry = freeze_cols(fake_op(), 4096,
-                                 {{64, {ran({32, 4, 0}, 1.0), ran({32, 2, 1}, 1.004),
-                                        ran({32, 2, 0}, 1.003), ran({32, 1, 0}, 1.008)}}},
+                                 {at(64, {ran({32, 4, 0}, 1.0), ran({32, 2, 1}, 1.004),
+                                        ran({32, 2, 0}, 1.003), ran({32, 1, 0}, 1.008)})},
                                  {});
   CHECK(text(entry.rows[0].schedule) == "tile_rows=2 fault=none ");
   CHECK(entry.rows[0].evidence.ties ==
@@ -84,9 +81,9 @@ TEST_CASE("freeze: among ties fewer threads, then the smaller values; ties are l
 
 TEST_CASE("freeze: one config for several shapes may cost up to 1 %, not more") {
   const std::vector<shape_result> shapes = {
-      {64, {ran({32, 1, 0}, 1.0), ran({32, 2, 0}, 1.009)}},
-      {512, {ran({32, 2, 0}, 1.0), ran({32, 1, 0}, 1.2)}},
-      {4096, {ran({32, 4, 0}, 1.0), ran({32, 2, 0}, 1.011)}}};
+      at(64, {ran({32, 1, 0}, 1.0), ran({32, 2, 0}, 1.009)}),
+      at(512, {ran({32, 2, 0}, 1.0), ran({32, 1, 0}, 1.2)}),
+      at(4096, {ran({32, 4, 0}, 1.0), ran({32, 2, 0}, 1.011)})};
   const auto entry = freeze_cols(fake_op(), 4096, shapes, {});
   CHECK(text(entry.rows[0].schedule) == "tile_rows=2 fault=none ");
   CHECK(text(entry.rows[1].schedule) == "tile_rows=2 fault=none ");
@@ -94,7 +91,7 @@ TEST_CASE("freeze: one config for several shapes may cost up to 1 %, not more") 
 }
 
 TEST_CASE("freeze: among ties one that the file already has") {
-  const std::vector<shape_result> shapes = {{64, {ran({32, 4, 0}, 1.0), ran({32, 1, 0}, 1.001)}}};
+  const std::vector<shape_result> shapes = {at(64, {ran({32, 4, 0}, 1.0), ran({32, 1, 0}, 1.001)})};
   CHECK(text(freeze_cols(fake_op(), 4096, shapes, {}).rows[0].schedule) ==
         "tile_rows=1 fault=none ");
   CHECK(text(freeze_cols(fake_op(), 4096, shapes, {{32, 4, 0}}).rows[0].schedule) ==
@@ -103,16 +100,16 @@ TEST_CASE("freeze: among ties one that the file already has") {
 
 TEST_CASE("freeze: no reduction at every row count is an error") {
   CHECK_THROWS_WITH(
-      freeze_cols(fake_op(), 4096, {{1, {ran({32, 1, 0}, 1)}}, {2, {ran({64, 1, 0}, 1)}}}, {}),
+      freeze_cols(fake_op(), 4096, {at(1, {ran({32, 1, 0}, 1)}), at(2, {ran({64, 1, 0}, 1)})}, {}),
       "no reduction was measured at every row count");
 }
 
 TEST_CASE("merge: other cols stay, the same cols are replaced, lost row counts are said") {
   const auto op = fake_op();
-  const auto old_a = freeze_cols(op, 64, {{1, {ran({32, 1, 0}, 1)}}}, {});
+  const auto old_a = freeze_cols(op, 64, {at(1, {ran({32, 1, 0}, 1)})}, {});
   const auto old_b =
-      freeze_cols(op, 128, {{1, {ran({32, 1, 0}, 1)}}, {64, {ran({32, 1, 0}, 1)}}}, {});
-  const auto fresh_b = freeze_cols(op, 128, {{64, {ran({64, 1, 0}, 1)}}}, {});
+      freeze_cols(op, 128, {at(1, {ran({32, 1, 0}, 1)}), at(64, {ran({32, 1, 0}, 1)})}, {});
+  const auto fresh_b = freeze_cols(op, 128, {at(64, {ran({64, 1, 0}, 1)})}, {});
   std::vector<std::string> notes;
   const auto merged = merge(file_of({fresh_b}), file_of({old_a, old_b}), notes);
   REQUIRE(merged.cols.size() == 2);
@@ -124,8 +121,8 @@ TEST_CASE("merge: other cols stay, the same cols are replaced, lost row counts a
 
 TEST_CASE("merge: entries of another source, axes or device are dropped with a sentence") {
   const auto op = fake_op();
-  const auto entry = freeze_cols(op, 64, {{1, {ran({32, 1, 0}, 1)}}}, {});
-  const auto fresh = file_of({freeze_cols(op, 128, {{1, {ran({32, 1, 0}, 1)}}}, {})});
+  const auto entry = freeze_cols(op, 64, {at(1, {ran({32, 1, 0}, 1)})}, {});
+  const auto fresh = file_of({freeze_cols(op, 128, {at(1, {ran({32, 1, 0}, 1)})}, {})});
   auto source = file_of({entry}), axes = source, device = source, toolkit = source;
   source.source.back() = 'c';
   axes.axes.back() = 'c';
@@ -143,7 +140,7 @@ TEST_CASE("emit: the table's text") {
   auto op = fake_op();
   op.axes[2].enum_type = "fault_kind";
   const auto file = file_of({freeze_cols(
-      op, 4096, {{64, {ran({32, 2, racy}, 1)}}, {512, {ran({32, 4, none}, 1)}}}, {})});
+      op, 4096, {at(64, {ran({32, 2, racy}, 1)}), at(512, {ran({32, 4, none}, 1)})}, {})});
   CHECK(emit_table(op, {{"a.yaml", file}}, "") ==
         R"(// SPDX-FileCopyrightText: The capstone authors
 // SPDX-License-Identifier: Apache-2.0

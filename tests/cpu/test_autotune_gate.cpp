@@ -85,16 +85,16 @@ TEST_CASE("gate: a refused launch and a crash are told apart") {
   CHECK(found.why.find("illegal memory access") != std::string::npos);
 }
 
-TEST_CASE("gate: rows around the tile, and a wider stride") {
+TEST_CASE("gate: rows around the tile, a wider stride, and a start off alignment") {
   const op of = fake_op();
   const device host = open_device("host");
   problem at;
   at.shape = {64, 100};
   gate gate(host, of, of.kernels[0], at, fake_executor(), 1);
-  std::vector<std::pair<std::int64_t, std::int64_t>> found;
+  std::vector<std::vector<std::int64_t>> found;
   for (const auto& each : gate.problems({32, 4, none})) {
-    found.emplace_back(each.shape[0], each.pad);
+    found.push_back({each.shape[0], each.pad, each.offset});
   }
-  CHECK(found == std::vector<std::pair<std::int64_t, std::int64_t>>{
-                     {37, 0}, {1, 0}, {3, 0}, {5, 0}, {37, 64}});
+  CHECK(found == std::vector<std::vector<std::int64_t>>{
+                     {37, 0, 0}, {1, 0, 0}, {3, 0, 0}, {4, 0, 0}, {5, 0, 0}, {37, 64, 0}, {37, 0, 1}});
 }

@@ -82,7 +82,7 @@ TEST_CASE("search: finalists are the fastest overall and of each kept reduction"
   for (int tile = 1; tile <= 10; ++tile) results.push_back({{32, tile, 0}, double(tile)});
   for (int tile = 1; tile <= 3; ++tile) results.push_back({{64, tile, 0}, 20.0 + tile});
   results.push_back({{128, 1, 0}, 30.0});
-  const auto found = select_finalists(of, results, {{32}, {64}});
+  const auto found = select_fastest(of, results, {{32}, {64}}, finalists_overall);
   REQUIRE(found.size() == 10);
   CHECK(found[7] == config{32, 8, 0});
   CHECK(found[8] == config{64, 1, 0});
@@ -92,8 +92,8 @@ TEST_CASE("search: finalists are the fastest overall and of each kept reduction"
 TEST_CASE("search: reductions are ranked by their worst shape") {
   const op of = fake_op();
   // 32 lanes win the first shape and are twice as slow in the second; 64 are good in both.
-  const auto found = best_reductions(of, {{{{32, 1, 0}, 10}, {{64, 1, 0}, 11}, {{128, 1, 0}, 90}},
-                                          {{{32, 1, 0}, 20}, {{64, 1, 0}, 10}}});
+  const auto found = best_reductions(of, {{{{32, 1, 0}, 1.0}, {{64, 1, 0}, 1.1}, {{128, 1, 0}, 9.0}},
+                                          {{{32, 1, 0}, 2.0}, {{64, 1, 0}, 1.0}}});
   CHECK(found == std::vector<config>{{64}, {32}});  // 128 was not measured everywhere
 }
 
@@ -111,7 +111,7 @@ TEST_CASE("compile: a candidate that does not compile is an error with the compi
   const compile_settings settings{CAPSTONE_SOURCE_DIR, "capstone/version.hpp", 90, ""};
   const auto made = compile(settings, "capstone::no_such_kernel");
   CHECK(made.error.find("no_such_kernel") != std::string::npos);
-  CHECK(made.cubin.empty());
+  CHECK(made.file.empty());
 }
 
 TEST_CASE("inspect: access widths from the disassembler's words") {
