@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "autotune/check.hpp"
+#include "autotune/freeze_group.hpp"
 #include "autotune/emit.hpp"
 #include "autotune/space.hpp"
 #include "autotune/tune.hpp"
