@@ -19,12 +19,21 @@ void print_space(const group& work, const shape_work& shape, const space& made) 
               format_shape(shape.at.shape).c_str(), made.declared);
   std::size_t pruned = 0;
   for (const auto& [reason, count] : made.pruned) pruned += count;
-  std::printf(", %zu pruned by rules, %zu left\n", pruned, made.candidates.size());
+  std::size_t audited = 0;
+  for (const auto& rule : shape.audited) audited += rule.sample.size();
+  std::printf(", %zu pruned by rules, %zu left%s\n", pruned, made.candidates.size() - audited,
+              audited > 0 ? (", " + std::to_string(audited) + " of the pruned ones are tried").c_str() : "");
 }
 
-void add_shape(group& work, const problem& at, const device_limits& limits) {
-  const auto made = make_space(*work.of, *work.kernel, at, limits);
-  shape_work shape{at, {}};
+void add_shape(group& work, const problem& at, const device_limits& limits, std::size_t audit, std::uint64_t seed) {
+  auto made = make_space(*work.of, *work.kernel, at, limits);
+  shape_work shape{at, {}, made.declared, made.pruned};
+  if (audit > 0) {
+    shape.audited = sample_pruned(*work.of, *work.kernel, at, limits, audit, seed);
+    for (const auto& rule : shape.audited) {
+      for (const auto& values : rule.sample) made.candidates.push_back({values});
+    }
+  }
   for (const auto& each : made.candidates) {
     shape.configs.push_back(each.values);
     const bool known =
@@ -37,7 +46,17 @@ void add_shape(group& work, const problem& at, const device_limits& limits) {
   work.shapes.push_back(std::move(shape));
 }
 
-// Every kernel type that a candidate is run as: gate and tuned shapes, its own and its reference.
+}  // namespace
+
+bool shape_work::has(const config& values) const { return std::find(configs.begin(), configs.end(), values) != configs.end(); }
+
+const pruned_alone* shape_work::audit_of(const config& values) const {
+  for (const auto& each : audited) {
+    if (std::find(each.sample.begin(), each.sample.end(), values) != each.sample.end()) return &each;
+  }
+  return nullptr;
+}
+
 std::vector<std::string> types_of(const group& work, const device& where, const config& values) {
   executor nothing;
   const gate sampler(where, *work.of, *work.kernel, work.shapes.front().at, nothing, 0);
@@ -55,8 +74,6 @@ std::vector<std::string> types_of(const group& work, const device& where, const 
   }
   return types;
 }
-
-}  // namespace
 
 std::vector<group> make_groups(const tune_request& request, const device& where) {
   std::vector<group> groups;
@@ -77,21 +94,30 @@ std::vector<group> make_groups(const tune_request& request, const device& where)
       auto& work = groups[slot->second];
       const bool seen = std::any_of(work.shapes.begin(), work.shapes.end(),
                                     [&](const auto& s) { return s.at.shape == at.shape; });
-      if (!seen) add_shape(work, at, where.limits);
+      if (!seen) add_shape(work, at, where.limits, request.audit, request.seed);
     }
   }
   std::mt19937_64 random(request.seed);
   for (auto& work : groups) {
     // Random order, so that what a short budget reaches is a fair sample; the default stays first.
     std::shuffle(work.candidates.begin() + 1, work.candidates.end(), random);
-    work.counts.pruned =
-        work.counts.declared - static_cast<std::int64_t>(work.candidates.size());
+    work.counts.pruned = work.counts.declared;
+    for (const auto& each : work.candidates) {
+      work.counts.pruned -= std::any_of(work.shapes.begin(), work.shapes.end(), [&](const shape_work& shape) {
+        return shape.has(each.values) && shape.audit_of(each.values) == nullptr;
+      });
+    }
     if (request.max_candidates > 0 &&
         work.candidates.size() > static_cast<std::size_t>(request.max_candidates)) {
       work.candidates.resize(static_cast<std::size_t>(request.max_candidates));
     }
-    for (const auto& each : work.candidates) {
-      work.types.push_back(types_of(work, where, each.values));
+    for (auto& each : work.candidates) {
+      try {
+        work.types.push_back(types_of(work, where, each.values));
+      } catch (const std::exception& error) {  // no rule keeps it from being impossible
+        work.types.emplace_back();
+        each.state = status::compile_error, each.why = error.what();
+      }
     }
   }
   return groups;

@@ -24,6 +24,13 @@ namespace capstone::tools {
 struct shape_work {
   problem at;
   std::vector<config> configs;
+  std::size_t declared = 0;
+  std::vector<std::pair<std::string, std::size_t>> pruned = {};  ///< by reason
+  /// With --no-prune: configs that one rule alone keeps out. They are tried as all others, and never win.
+  std::vector<pruned_alone> audited = {};
+
+  bool has(const config& values) const;
+  const pruned_alone* audit_of(const config& values) const;  ///< nullptr unless `values` is audited
 };
 
 /// All shapes of one kernel and column count: they share candidates, compilations and a reduction.
@@ -35,6 +42,7 @@ struct group {
   std::vector<std::vector<std::string>> types;  ///< per candidate, every kernel type it is run as
   std::vector<config> incumbents;  ///< frozen before, and of the space: they are in every run-off
   candidate_counts counts;
+  nlohmann::json audit = nlohmann::json::array();  ///< per shape and rule: see audit_shape in tune_group.cpp
 
   std::int64_t cols() const { return shapes.front().at.shape.back(); }
   std::string name() const {
@@ -44,6 +52,9 @@ struct group {
 
 /// The groups of a request, with their candidates and kernel types; prints what the rules left.
 std::vector<group> make_groups(const tune_request& request, const device& where);
+
+/// Every kernel type that a config is run as: gate and tuned shapes, its own and its reference.
+std::vector<std::string> types_of(const group& work, const device& where, const config& values);
 
 /// The kernel types of candidates without a status, by the header they need (one compilation includes
 /// one), in the order to compile them: a candidate of every group in turn, so that a budget that ends

@@ -16,8 +16,10 @@
 #include "autotune/check.hpp"
 #include "autotune/compile.hpp"
 #include "autotune/emit.hpp"
+#include "autotune/explain.hpp"
 #include "autotune/freeze_group.hpp"
 #include "autotune/inspect.hpp"
+#include "autotune/rerun.hpp"
 #include "autotune/restamp.hpp"
 #include "autotune/session.hpp"
 #include "autotune/space.hpp"
@@ -30,17 +32,20 @@ namespace capstone::tools {
 namespace {
 
 constexpr const char* footer =
-    "Exit codes: 0 done; 1 usage; 2 a stale or invalid config, or a spill; 3 no valid candidate;\n"
-    "4 partial: a signal, or the budget before anything was frozen, or a shard is missing (--resume\n"
-    "goes on); 5 no usable GPU, or it failed; 6 somebody else tunes on the GPU.\n"
+    "Exit codes: 0 done; 1 usage; 2 a config that is stale, invalid, wrong or drifted, or a spill; 3 no\n"
+    "valid candidate, or no entry to explain; 4 partial: a signal, or the budget before anything was\n"
+    "frozen, or a shard is missing (--resume goes on); 5 no usable GPU, or it failed; 6 somebody else tunes\n"
+    "on the GPU.\n"
     "What becomes of a candidate: ok, untried, pruned, compile_error, compile_timeout, spilled, wrong,\n"
     "nondeterministic, crash, timeout, out_of_memory, launch_error, implausible.";
 
 struct options {
   std::vector<std::string> kernels, suites, plugins;
   std::vector<std::string> devices;
-  std::string shapes, dtype, budget, out, table, arch, from, part, candidate_timeout = "20s";
+  std::string shapes, dtype, budget, out, table, arch, from, part, against, candidate_timeout = "20s";
+  double tolerance = 0.05;
   std::uint64_t seed = 1;
+  std::size_t audit = 0;
   int jobs = 0, max_candidates = -1, require_width = 0;
   bool dry_run = false, defaults = false, resume = false, json = false, simulated = false;
   bool on_host() const { return std::count(devices.begin(), devices.end(), "host") > 0; }
@@ -172,6 +177,7 @@ int run_tune(options& given) {
   // Host candidates take a C++ compiler most of a second each, and prove the pipeline just as well
   // by the dozen.
   request.max_candidates = given.max_candidates >= 0 ? given.max_candidates : on_host ? 12 : 0;
+  request.audit = given.audit;
   request.dry_run = given.dry_run;
   return tune(request);
 }
@@ -232,6 +238,53 @@ int run_inspect(const options& given) {
   return inspect(request);
 }
 
+int run_explain(options& given) {
+  fill_in(given);
+  device where;
+  if (given.on_host()) {
+    where = open_device("host");
+  } else if (given.arch.empty() && why_no_gpu().empty()) {
+    where = open_device(given.devices.empty() ? "" : given.devices[0]);
+  } else {
+    const int cc = parse_arch(given.arch.empty() ? "sm_90" : given.arch);
+    where.name = "sm_" + std::to_string(cc) + ", assumed: no GPU is asked", where.limits = limits_of_arch(cc), where.ordinal = 0;
+  }
+  bool all = true;
+  for (const auto& name : given.kernels) {
+    const auto [of, kernel] = find_kernel(name, given.dtype);
+    for (const auto& at : problems_of(given)) {
+      all = explain(given.out.empty() ? source_root() : given.out, *of, *kernel, at, where) && all;
+    }
+  }
+  return all ? exit_ok : exit_no_candidate;
+}
+
+int run_again(const options& given, int (*run)(const rerun_request&)) {
+  if (const auto no_gpu = given.on_host() ? "" : why_no_gpu(); !no_gpu.empty()) {
+    std::fprintf(stderr, "autotune: %s; `autotune check` needs no GPU\n", no_gpu.c_str());
+    return exit_no_device;
+  }
+  rerun_request request;
+  const auto home = given.on_host() ? (std::filesystem::path(CAPSTONE_BINARY_DIR) / "host").string() : source_root();
+  request.tree = request.out = given.out.empty() ? home : given.out;
+  request.against = given.against;
+  request.kernels = given.kernels;
+  request.dtype = given.dtype;
+  if (!given.shapes.empty() || !given.suites.empty()) {
+    auto named = given;
+    fill_in(named);
+    request.problems = problems_of(named);
+  }
+  request.device = given.devices.empty() ? "" : given.devices[0];
+  request.how.plugins = given.plugins;
+  request.how.seed = given.seed;
+  request.how.simulated = given.simulated;
+  request.how.candidate_timeout = parse_time("candidate-timeout", given.candidate_timeout);
+  request.jobs = given.jobs;
+  request.tolerance = given.tolerance;
+  return run(request);
+}
+
 void add_what(CLI::App& to, options& given) {
   to.add_option("--kernel", given.kernels, "kernels, NAME[,NAME]; default: the first one")
       ->delimiter(',')
@@ -269,6 +322,8 @@ int run(int argc, char** argv) {
   app.add_option("--table", given.table, "write a table of your own, struct NAME in OUT/NAME.cuh, made from OUT/configs/");
   app.add_option("--max-candidates", given.max_candidates,
                  "per column count, 0: no limit; default 0, on the host 12");
+  app.add_option("--no-prune", given.audit,
+                 "try this many configs that a rule alone prunes, a rule and shape, and say whether one would have won");
   app.add_flag("--dry-run", given.dry_run, "say what would be compiled and timed");
 
   auto* space = app.add_subcommand("space", "print axes and what the rules prune (no GPU needed)");
@@ -288,6 +343,15 @@ int run(int argc, char** argv) {
                     "also the untuned kernels, for sm_80, sm_90, sm_100 and sm_120");
   inspect->add_option("--require-width", given.require_width,
                       "fail unless aligned kernels load this many bytes at once");
+  auto* explained = app.add_subcommand("explain", "which frozen entry serves --shape, and why, or why none (no GPU needed)");
+  add_what(*explained, given);
+  explained->add_option("--arch", given.arch, "a GPU's kind; default: the GPU that is here, else sm_90");
+  auto* verified = app.add_subcommand("verify", "run the frozen configs through the gate, on a GPU");
+  add_what(*verified, given);
+  auto* reruns = app.add_subcommand("rerun", "race the frozen configs again: what drifted (GPU)");
+  add_what(*reruns, given);
+  reruns->add_option("--against", given.against, "another tree with configs/, whose choices race along");
+  reruns->add_option("--tolerance", given.tolerance, "what counts as drift; default 0.05")->check(CLI::Range(0.001, 1.0));
   auto* restamped = app.add_subcommand(
       "restamp", "keep configs whose source changed but not their machine code (no GPU)");
   restamped->add_option("--from", given.from, "the source tree they were tuned with")->required();
@@ -304,6 +368,9 @@ int run(int argc, char** argv) {
   if (given.json) print_json_lines();
   if (space->parsed()) return run_space(given);
   if (merged->parsed()) return merge_journals(given.out.empty() ? source_root() : given.out, given.table);
+  if (explained->parsed()) return run_explain(given);
+  if (verified->parsed()) return run_again(given, verify_frozen);
+  if (reruns->parsed()) return run_again(given, rerun);
   if (check->parsed()) return run_check(given);
   if (emit->parsed()) return run_emit(given);
   if (inspect->parsed()) return run_inspect(given);

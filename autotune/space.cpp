@@ -3,6 +3,7 @@
 #include "autotune/space.hpp"
 
 #include <algorithm>
+#include <random>
 #include <stdexcept>
 
 #include "core/fingerprint.hpp"
@@ -55,6 +56,31 @@ space make_space(const op& of, const kernel_spec& kernel, const problem& at,
   });
   if (!listed) ++made.declared;
   return made;
+}
+
+std::vector<pruned_alone> sample_pruned(const op& of, const kernel_spec& kernel, const problem& at, const device_limits& limits,
+                                        std::size_t each, std::uint64_t seed) {
+  std::vector<pruned_alone> found(of.rules.size());
+  std::mt19937_64 random(seed);
+  enumerate(of.axes, [&](const config& values) {
+    std::size_t broken = of.rules.size();
+    for (std::size_t i = 0; i < of.rules.size(); ++i) {
+      if (of.rules[i].holds(values, at, kernel, limits)) continue;
+      if (broken != of.rules.size()) return;  // a second one
+      broken = i;
+    }
+    if (broken == of.rules.size()) return;
+    auto& mine = found[broken];
+    mine.rule = broken;
+    // Reservoir sampling: each has the same chance.
+    if (mine.count++ < each) {
+      mine.sample.push_back(values);
+    } else if (const auto slot = random() % mine.count; slot < each) {
+      mine.sample[slot] = values;
+    }
+  });
+  std::erase_if(found, [](const auto& mine) { return mine.count == 0; });
+  return found;
 }
 
 std::string axes_fingerprint(const op& of) {

@@ -5,6 +5,7 @@
 /// The candidates of one kernel at one shape: what the axes declare, less what the rules prune.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <utility>
@@ -35,6 +36,17 @@ void enumerate(const std::vector<axis>& axes, const std::function<void(const con
 /// The space for one shape. The default config is in it even where the axes do not list it.
 space make_space(const op& of, const kernel_spec& kernel, const problem& at,
                  const device_limits& limits);
+
+/// What one rule alone keeps out at one shape: were it not for this rule, these would be tried.
+struct pruned_alone {
+  std::size_t rule = 0;   ///< index into op::rules
+  std::size_t count = 0;
+  std::vector<config> sample;
+};
+
+/// One for every rule that prunes something alone, with at most `each` of the configs, drawn at random.
+std::vector<pruned_alone> sample_pruned(const op& of, const kernel_spec& kernel, const problem& at, const device_limits& limits,
+                                        std::size_t each, std::uint64_t seed);
 
 /// The first rule that `values` breaks at this shape, or nullptr.
 const rule* broken_rule(const op& of, const kernel_spec& kernel, const config& values,

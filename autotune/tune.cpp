@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <functional>
@@ -90,14 +91,34 @@ std::string journal_path(const tune_request& request, const std::string& device,
   return (fs::path(request.out) / ".autotune" / (name + ".jsonl")).string();
 }
 
-/// How often identical kernels were called different: what the verdicts of this run are worth.
-void print_twins(const std::vector<shape_result>& run_offs) {
-  std::size_t different = 0;
-  for (const auto& each : run_offs) {
+/// How many run-offs called identical kernels different: what the verdicts of this run are worth.
+std::size_t different_twins(const std::vector<shape_result>& run_offs) {
+  return static_cast<std::size_t>(std::count_if(run_offs.begin(), run_offs.end(), [](const shape_result& each) {
     const auto ratio = paired_ratio(each.default_us, each.twin_us, 1);
-    different += ratio.low > tie_band || ratio.high < 1 / tie_band;
+    return ratio.low > tie_band || ratio.high < 1 / tie_band;
+  }));
+}
+
+/// What the search did with one column count: for the record.
+json group_record(const group& work, const std::vector<shape_result>& results) {
+  json shapes = json::array();
+  for (const auto& shape : work.shapes) {
+    json pruned = json::object();
+    for (const auto& [reason, count] : shape.pruned) {
+      if (count > 0) pruned[reason] = count;
+    }
+    json line = {{"shape", shape.at.shape}, {"declared", shape.declared}, {"pruned", pruned}, {"left", shape.configs.size()}};
+    for (const auto& result : results) {
+      if (result.rows != shape.at.shape[0]) continue;
+      line["finalists"] = result.finalists.size();
+      line["default_us"] = median(result.default_us);
+    }
+    shapes.push_back(line);
   }
-  if (!run_offs.empty()) std::printf("identical kernels were called different in %zu of %zu run-offs\n", different, run_offs.size());
+  std::map<std::string, int> states;
+  for (const auto& each : work.candidates) ++states[token(each.state)];
+  return {{"kernel", work.kernel->name()}, {"dtype", work.kernel->dtype}, {"cols", work.cols()}, {"shapes", shapes},
+          {"candidates", states}, {"timed", work.counts.timed}, {"audit", work.audit}};
 }
 
 void print_space(const std::vector<group>& groups) {
@@ -207,11 +228,13 @@ class tuning {
     std::printf("%zu kernels to compile with %d jobs\n", total, request_.jobs);
     const auto end = limited_ ? begin_ + request_.budget * 2 / 5 : deadline::max();
     progress compiling("compiling", total);
+    const auto began = clock::now();
     for (const auto& [header, list] : types) {
       const compile_settings settings{source_root(), header, where_->limits.cc, scratch_->path(), request_.program};
       images_.merge(compile_all(settings, list, request_.jobs, end, [&] { compiling.step(1); }));
     }
     compiling.finish();
+    compiling_s_ = seconds_since(began);
     if (stop_requested()) return;
     for (auto* work : todo_) note_compilation(*work, images_, journal_of(*work));
   }
@@ -249,6 +272,7 @@ class tuning {
 
   void freeze(const group& work, const std::vector<shape_result>& results) {
     for (const auto& each : results) run_offs_.push_back(each);
+    records_.push_back(group_record(work, results));
     if (results.empty()) {
       std::printf("%s: no valid candidate was timed\n", work.name().c_str());
       const bool untried = std::all_of(work.candidates.begin(), work.candidates.end(),
@@ -257,7 +281,7 @@ class tuning {
       return;
     }
     ++done_;
-    if (request_.part.count > 1) return;
+    if (request_.part.count > 1 || request_.audit > 0) return;
     auto& file = files_.at(journal_path(request_, where_->id, *work.kernel));
     add_counts(file.provenance.candidates, work.counts);
     freeze_group(request_.out, request_.table, *work.of, work.cols(), results, file);
@@ -265,9 +289,13 @@ class tuning {
 
   int summarise(bool was_stopped) {
     std::printf("%zu of %zu column counts %s in %.0f s%s; %zu workers were replaced\n", done_, groups_.size(),
-                request_.part.count > 1 ? "tuned" : "frozen", seconds_since(begin_),
+                request_.part.count > 1 || request_.audit > 0 ? "tuned" : "frozen", seconds_since(begin_),
                 was_stopped ? "; a signal ended it" : cut_ > 0 ? "; the budget ended before the others" : "", restarts_);
-    print_twins(run_offs_);
+    if (!run_offs_.empty()) {
+      std::printf("identical kernels were called different in %zu of %zu run-offs\n", different_twins(run_offs_), run_offs_.size());
+    }
+    if (request_.audit > 0) print_audit();
+    write_record(was_stopped);
     if (where_->is_host()) std::printf("the host device is a self-test; its times claim nothing\n");
     if (done_ < groups_.size() && (was_stopped || cut_ > 0)) {
       std::printf("what was measured is in the journal; --resume goes on from it\n");
@@ -278,6 +306,43 @@ class tuning {
       return exit_ok;
     }
     return cut_ > 0 ? exit_partial : exit_no_candidate;
+  }
+
+  /// Whether a rule kept a winner out.
+  void print_audit() const {
+    int races = 0, lost = 0;
+    for (const auto& work : records_) {
+      for (const auto& line : work.at("audit")) {
+        if (!line.contains("winner_lost")) continue;
+        ++races;
+        if (!line.at("winner_lost").get<bool>()) continue;
+        ++lost;
+        std::printf("%s %s: the rule '%s' keeps out %s, which is %.3f [%.3f, %.3f] times as fast as the winner\n",
+                    work.at("kernel").get<std::string>().c_str(), line.at("shape").dump().c_str(),
+                    line.at("rule").get<std::string>().c_str(), line.at("run_off").get<std::string>().c_str(),
+                    line.at("gain")[0].get<double>(), line.at("gain")[1].get<double>(), line.at("gain")[2].get<double>());
+      }
+    }
+    std::printf("pruning: the best of what the rules keep out was raced at %d shapes and would have won at %d; nothing was frozen\n",
+                races, lost);
+  }
+
+  /// What this run did, beside the journals. One that did nothing leaves the record of the one before.
+  void write_record(bool was_stopped) const {
+    if (records_.empty()) return;
+    const auto run = this_run();
+    const json record = {{"schema", "capstone-tuning/1"}, {"date", run.date}, {"commit", run.commit}, {"dirty", run.dirty},
+                         {"toolkit", run.toolkit}, {"device", {{"id", where_->id}, {"name", where_->name}, {"driver", where_->driver}}},
+                         {"devices", request_.devices.size()}, {"jobs", request_.jobs}, {"seed", request_.seed},
+                         {"simulated", request_.simulated}, {"shard", {request_.part.index, request_.part.count}},
+                         {"audited_a_rule", request_.audit}, {"kernels", request_.kernels}, {"dtype", request_.dtype},
+                         {"seconds", std::round(10 * seconds_since(begin_)) / 10}, {"seconds_compiling", std::round(10 * compiling_s_) / 10},
+                         {"stopped", was_stopped}, {"finished", done_}, {"of", groups_.size()}, {"workers_replaced", restarts_},
+                         {"twins", {{"run_offs", run_offs_.size()}, {"different", different_twins(run_offs_)}, {"band", tie_band}}},
+                         {"groups", records_}};
+    const auto path = (fs::path(request_.out) / ".autotune/tuning.json").string();
+    atomic_write(path, record.dump(1) + "\n");
+    std::printf("wrote %s\n", path.c_str());
   }
 
   const tune_request& request_;
@@ -294,6 +359,8 @@ class tuning {
   std::size_t next_ = 0, done_ = 0, cut_ = 0, restarts_ = 0;
   bool failed_ = false;
   std::vector<shape_result> run_offs_;
+  std::vector<json> records_;  // of the groups that have run
+  double compiling_s_ = 0;
 };
 
 FILE* json_lines = nullptr;

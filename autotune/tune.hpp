@@ -36,6 +36,7 @@ struct tune_request {
   std::uint64_t seed = 1;
   int jobs = 1;
   int max_candidates = 0;            ///< per column count; 0: no limit
+  std::size_t audit = 0;             ///< this many configs that a rule alone prunes are tried, a rule and shape
   bool dry_run = false;
   bool resume = false;
   bool simulated = false;            ///< times follow from the configs alone: a self-test

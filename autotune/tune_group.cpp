@@ -35,6 +35,15 @@ void count_states(group& work) {
   }
 }
 
+std::vector<finalist> arms_of(const op& of, const json& run_off, bool audited) {
+  std::vector<finalist> found;
+  for (const auto& each : run_off.at("arms")) {
+    if (each.at("audited") != audited) continue;
+    found.push_back({config_from_json(of, each.at("config")), each.at("threads"), each.at("us").get<std::vector<double>>()});
+  }
+  return found;
+}
+
 class group_tuner {
  public:
   group_tuner(group& work, worker_session& on, journal& log, deadline end, bool limited)
@@ -46,15 +55,19 @@ class group_tuner {
     narrow_down();
     std::vector<shape_result> results;
     json run_offs = json::array();
-    for (const auto& shape : work_.shapes) {
-      if (auto line = run_off(shape)) {
-        run_offs.push_back(line->at("key"));
-        results.push_back(shape_result_from(*work_.of, *line));
-      }
+    for (std::size_t s = 0; s < work_.shapes.size(); ++s) {
+      const auto* line = run_off(work_.shapes[s]);
+      if (line == nullptr) continue;
+      auto result = shape_result_from(*work_.of, *line);
+      if (result.finalists.empty()) continue;
+      audit_shape(s, result, arms_of(*work_.of, *line, true));
+      run_offs.push_back(line->at("key"));
+      results.push_back(std::move(result));
     }
     count_states(work_);
     if (results.size() == work_.shapes.size()) {
-      log_.add({{"key", group_key(work_)}, {"phase", "group"}, {"cols", work_.cols()}, {"run_offs", run_offs}, {"counts", to_json(work_.counts)}, {"complete", !cut_}});
+      log_.add({{"key", group_key(work_)}, {"phase", "group"}, {"cols", work_.cols()}, {"run_offs", run_offs}, {"counts", to_json(work_.counts)},
+                {"audit", work_.audit}, {"complete", !cut_}});
     }
     return results;
   }
@@ -186,8 +199,7 @@ class group_tuner {
   std::vector<config> passed(const shape_work& shape) const {
     std::vector<config> found;  // in the candidates' order, which is the random one
     for (const auto& each : work_.candidates) {
-      const bool here = std::find(shape.configs.begin(), shape.configs.end(), each.values) != shape.configs.end();
-      if (here && each.state == status::ok) found.push_back(each.values);
+      if (each.state == status::ok && shape.has(each.values)) found.push_back(each.values);
     }
     return found;
   }
@@ -207,6 +219,8 @@ class group_tuner {
       }
       // A candidate that failed at one shape is out at all.
       for (auto& each : times) std::erase_if(each, [&](const screened& one) { return of_values(one.values).state != status::ok; });
+      std::vector<std::vector<config>> audited;
+      for (std::size_t s = 0; s < left.size(); ++s) audited.push_back(take_audited(s, times[s], stage + 1 == std::size(rungs)));
       auto measured = times;
       std::erase_if(measured, [](const auto& each) { return each.empty(); });  // shapes that do not fit
       const auto reductions = best_reductions(*work_.of, measured);
@@ -214,7 +228,9 @@ class group_tuner {
       for (std::size_t s = 0; s < left.size(); ++s) {
         const auto keep = last ? finalists_overall : std::max(finalists_overall, left[s].size() / rungs[stage].keep);
         left[s] = select_fastest(*work_.of, times[s], reductions, keep);
+        left[s].insert(left[s].end(), audited[s].begin(), audited[s].end());
         if (!last || left[s].empty()) continue;
+        for (const auto& values : audited[s]) finalists.emplace(values, 0.0);
         double best = 1e300;
         for (const auto& one : times[s]) best = std::min(best, one.ratio);
         for (const auto& one : times[s]) {
@@ -240,6 +256,62 @@ class group_tuner {
     }
   }
 
+  /// Takes what is only audited out of a shape's times, notes how it did, and returns what of it goes on:
+  /// the best of each rule, or the best of all.
+  std::vector<config> take_audited(std::size_t s, std::vector<screened>& times, bool last) {
+    const auto& shape = work_.shapes[s];
+    if (shape.audited.empty()) return {};
+    std::map<std::size_t, screened> best;  // by rule
+    double lawful = 1e300;
+    for (const auto& one : times) {
+      const auto* rule = shape.audit_of(one.values);
+      if (rule == nullptr) {
+        lawful = std::min(lawful, one.ratio);
+        continue;
+      }
+      const auto [at, is_new] = best.emplace(rule->rule, one);
+      if (!is_new && one.ratio < at->second.ratio) at->second = one;
+    }
+    std::erase_if(times, [&](const screened& one) { return shape.audit_of(one.values) != nullptr; });
+    std::vector<config> on;
+    const screened* overall = nullptr;
+    for (const auto& [rule, one] : best) {
+      best_audited_[{s, rule}] = {one.values, one.ratio / lawful};
+      if (overall == nullptr || one.ratio < overall->ratio) overall = &one;
+      if (!last) on.push_back(one.values);
+    }
+    if (last && overall != nullptr) on.push_back(overall->values);
+    return on;
+  }
+
+  /// What of a shape each rule alone kept out, and whether that was a winner.
+  void audit_shape(std::size_t s, const shape_result& lawful, const std::vector<finalist>& audited) {
+    const auto& shape = work_.shapes[s];
+    for (const auto& rule : shape.audited) {
+      std::map<std::string, int> failures;
+      int tried = 0;
+      for (const auto& mine : work_.candidates) {  // not all of them, where --max-candidates left some out
+        if (mine.state == status::untried || std::find(rule.sample.begin(), rule.sample.end(), mine.values) == rule.sample.end()) continue;
+        ++tried;
+        if (failed(mine)) ++failures[token(mine.state)];
+      }
+      json line = {{"shape", shape.at.shape}, {"rule", work_.of->rules[rule.rule].reason}, {"pruned_alone", rule.count},
+                   {"tried", tried}, {"failed", failures}};
+      if (const auto best = best_audited_.find({s, rule.rule}); best != best_audited_.end()) {
+        line["best"] = text(best->second.values), line["best_ratio"] = best->second.ratio;
+      }
+      work_.audit.push_back(line);
+    }
+    const auto fastest = std::min_element(lawful.finalists.begin(), lawful.finalists.end(),
+                                          [](const auto& a, const auto& b) { return median(a.us) < median(b.us); });
+    for (const auto& each : audited) {
+      const auto gain = paired_ratio(fastest->us, each.us, 1);
+      work_.audit.push_back({{"shape", shape.at.shape}, {"rule", work_.of->rules[shape.audit_of(each.values)->rule].reason},
+                             {"run_off", text(each.values)}, {"winner", text(fastest->values)},
+                             {"gain", {gain.median, gain.low, gain.high}}, {"winner_lost", gain.low > tie_band}});
+    }
+  }
+
   /// Whether a finalist's outputs at the tuned shape are right, before it is timed and again after.
   bool still_right(const shape_work& shape, const config& values, const std::string& when) {
     const auto found = known(key_of("check " + when + " " + format_shape(shape.at.shape), text(values)), "check", values,
@@ -252,8 +324,7 @@ class group_tuner {
   const json* run_off(const shape_work& shape) {
     std::vector<config> racers;
     for (const auto& values : finalists_) {
-      const bool here = std::find(shape.configs.begin(), shape.configs.end(), values) != shape.configs.end();
-      if (here && of_values(values).state == status::ok) racers.push_back(values);
+      if (shape.has(values) && of_values(values).state == status::ok) racers.push_back(values);
     }
     std::string names;
     for (const auto& values : racers) names += text(values) + "; ";
@@ -285,6 +356,7 @@ class group_tuner {
       if (us < limit || !still_right(shape, racers[i], "after")) continue;
       const auto pointers = fake_pointers(work_.kernel->buffers(shape.at));
       arms.push_back({{"config", config_json(*work_.of, racers[i])},
+                      {"audited", shape.audit_of(racers[i]) != nullptr},
                       {"threads", work_.kernel->plan(shape.at, pointers, racers[i], on_.where().limits).block},
                       {"us", times.us[i + 2]}});
     }
@@ -303,6 +375,7 @@ class group_tuner {
   const shape_work* open_ = nullptr;
   std::set<config> timed_;
   std::vector<config> finalists_;
+  std::map<std::pair<std::size_t, std::size_t>, screened> best_audited_;  // by shape and rule; ratio to the best lawful one
 };
 
 }  // namespace
@@ -334,13 +407,8 @@ candidate_counts counts_from(const json& text) {
 }
 
 shape_result shape_result_from(const op& of, const json& run_off) {
-  shape_result found;
-  found.rows = run_off.at("shape").at(0);
-  run_off.at("default_us").get_to(found.default_us), run_off.at("twin_us").get_to(found.twin_us);
-  for (const auto& each : run_off.at("arms")) {
-    found.finalists.push_back({config_from_json(of, each.at("config")), each.at("threads"), each.at("us").get<std::vector<double>>()});
-  }
-  return found;
+  return {run_off.at("shape").at(0), run_off.at("default_us").get<std::vector<double>>(),
+          run_off.at("twin_us").get<std::vector<double>>(), arms_of(of, run_off, false)};
 }
 
 std::string group_key(const group& work) {
@@ -362,6 +430,7 @@ std::optional<std::vector<shape_result>> finished_group(group& work, const journ
     results.push_back(shape_result_from(*work.of, *run_off));
   }
   work.counts = counts_from(line->at("counts"));
+  work.audit = line->at("audit");
   return results;
 }
 
