@@ -85,10 +85,14 @@ class device_thread {
   std::jthread thread_;
 };
 
-std::string journal_path(const tune_request& request, const std::string& device, const kernel_spec& kernel) {
-  auto name = device + "." + kernel.name() + "." + kernel.dtype;
+/// OUT/.autotune/NAME[.shard-I-of-N]EXTENSION: shards share the folder.
+std::string path_of(const tune_request& request, std::string name, const char* extension) {
   if (request.part.count > 1) name += ".shard-" + std::to_string(request.part.index) + "-of-" + std::to_string(request.part.count);
-  return (fs::path(request.out) / ".autotune" / (name + ".jsonl")).string();
+  return (fs::path(request.out) / ".autotune" / (name + extension)).string();
+}
+
+std::string journal_path(const tune_request& request, const std::string& device, const kernel_spec& kernel) {
+  return path_of(request, device + "." + kernel.name() + "." + kernel.dtype, ".jsonl");
 }
 
 /// How many run-offs called identical kernels different: what the verdicts of this run are worth.
@@ -340,7 +344,7 @@ class tuning {
                          {"stopped", was_stopped}, {"finished", done_}, {"of", groups_.size()}, {"workers_replaced", restarts_},
                          {"twins", {{"run_offs", run_offs_.size()}, {"different", different_twins(run_offs_)}, {"band", tie_band}}},
                          {"groups", records_}};
-    const auto path = (fs::path(request_.out) / ".autotune/tuning.json").string();
+    const auto path = path_of(request_, "tuning", ".json");
     atomic_write(path, record.dump(1) + "\n");
     std::printf("wrote %s\n", path.c_str());
   }
