@@ -123,7 +123,8 @@ std::unique_ptr<subprocess> start_compiler(const compile_settings& settings) {
       settings.program, "compiler", std::to_string(settings.cc), settings.root, settings.header, settings.scratch});
 }
 
-image compile_there(const compile_settings& settings, const std::string& kernel_type, std::unique_ptr<subprocess>& process) {
+image compile_there(const compile_settings& settings, const std::string& kernel_type, std::unique_ptr<subprocess>& process,
+                    bool again = false) {
   image made;
   made.kernel_type = kernel_type;
   try {
@@ -137,6 +138,10 @@ image compile_there(const compile_settings& settings, const std::string& kernel_
     made.error = "the compiler was stopped after " + std::to_string(settings.timeout.count() / 1000) + " s";
   } catch (const child_died& death) {
     made.error = std::string("the compiler process ") + death.what();
+    if (death.was_killed() && !again) {  // not the kernel's fault, unless it is again
+      process.reset();
+      return compile_there(settings, kernel_type, process, true);
+    }
   }
   process.reset();  // the next one gets a fresh process
   return made;

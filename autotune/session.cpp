@@ -82,17 +82,22 @@ void worker_session::restart(const std::string& why) {
 }
 
 json worker_session::ask(json request, milliseconds timeout) {
-  json answer;
-  try {
-    answer = ask_once(request, timeout);
-  } catch (const child_died& death) {
-    answer = {{"state", token(status::crash)}, {"why", std::string("the worker ") + death.what()}};
-  } catch (const child_late&) {
-    answer = {{"state", token(status::timeout)},
-              {"why", "no end within " + std::to_string(timeout.count() / 1000) + " s, the worker was killed"}};
+  for (bool again = false;; again = true) {
+    json answer;
+    bool killed = false;
+    try {
+      answer = ask_once(request, timeout);
+    } catch (const child_died& death) {
+      answer = {{"state", token(status::crash)}, {"why", std::string("the worker ") + death.what()}};
+      killed = death.was_killed();
+    } catch (const child_late&) {
+      answer = {{"state", token(status::timeout)},
+                {"why", "no end within " + std::to_string(timeout.count() / 1000) + " s, the worker was killed"}};
+    }
+    if (lost(answer)) restart(answer.value("why", ""));
+    // A killed worker is not the candidate's fault, unless it is again: it may eat all memory.
+    if (!killed || again) return answer;
   }
-  if (lost(answer)) restart(answer.value("why", ""));
-  return answer;
 }
 
 void worker_session::open(const kernel_spec& kernel, const problem& gate_shape, const std::vector<image>& images) {

@@ -42,7 +42,8 @@ struct arm_times {
 };
 
 /// Requests to a worker, each with a deadline. Where one ends with a crash or a killed worker, a fresh
-/// worker has copied a buffer correctly and is where the old one was before the request returns.
+/// worker has copied a buffer correctly and is where the old one was before the request returns. Where
+/// somebody else killed the worker, the request is made once more.
 /// Throws device_failed where fresh workers fail, and stopped.
 class worker_session {
  public:

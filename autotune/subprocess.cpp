@@ -119,7 +119,7 @@ void subprocess::report_death() {
   }
   kill(-pid_, SIGKILL);  // what it started
   pid_ = -1;
-  throw child_died(ending(how));
+  throw child_died(ending(how), WIFSIGNALED(how) ? WTERMSIG(how) : 0);
 }
 
 std::string subprocess::ask(const std::string& line, deadline until) {

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <csignal>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -18,7 +19,10 @@ using deadline = std::chrono::steady_clock::time_point;
 
 /// The child is gone; the text says how it ended.
 struct child_died : std::runtime_error {
-  using std::runtime_error::runtime_error;
+  explicit child_died(const std::string& how, int signal = 0) : std::runtime_error(how), signal(signal) {}
+  int signal;  ///< that ended it, or 0
+  /// By somebody else, an operator or the kernel short of memory: nothing that a candidate does raises these.
+  bool was_killed() const { return signal == SIGKILL || signal == SIGTERM || signal == SIGINT || signal == SIGHUP; }
 };
 
 /// The child did not answer in time; it has been killed.

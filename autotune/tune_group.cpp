@@ -352,7 +352,10 @@ class group_tuner {
     json arms = json::array();
     for (std::size_t i = 0; i < racers.size(); ++i) {
       const double us = median(times.us[i + 2]);
-      if (us < limit) fail(racers[i], {status::implausible, implausible_words(us, limit)});
+      if (us < limit) {
+        const auto key = key_of("implausible at " + format_shape(shape.at.shape), text(racers[i]));
+        fail(racers[i], known(key, "check", racers[i], [&] { return verdict{status::implausible, implausible_words(us, limit)}; }));
+      }
       if (us < limit || !still_right(shape, racers[i], "after")) continue;
       const auto pointers = fake_pointers(work_.kernel->buffers(shape.at));
       arms.push_back({{"config", config_json(*work_.of, racers[i])},
