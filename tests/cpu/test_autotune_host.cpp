@@ -7,10 +7,13 @@
 
 #include <filesystem>
 
+#include <nlohmann/json.hpp>
+
 #include "autotune/check.hpp"
 #include "autotune/emit.hpp"
 #include "autotune/tune.hpp"
 #include "core/context.hpp"
+#include "core/records.hpp"
 #include "tests/skip.hpp"
 
 using namespace capstone::tools;
@@ -72,8 +75,49 @@ TEST_CASE("autotune: exit codes of the command line") {
   CHECK(exit_of("--shape 16x64 --budget soon") == exit_usage);
   CHECK(exit_of("--shape 16x64 --unknown") == exit_usage);
   CHECK(exit_of("--shape 16x64") == exit_no_device);
+  CHECK(exit_of("verify") == exit_no_device);
+  CHECK(exit_of("rerun") == exit_no_device);
+  CHECK(exit_of("explain") == exit_usage);
+  CHECK(exit_of("explain --shape 4096x4096") == exit_ok);
+  CHECK(exit_of("explain --shape 4096x4097") == exit_no_candidate);
+  CHECK(exit_of("explain --shape 4096x4096 --arch sm_80") == exit_no_candidate);
   const auto out = fs::temp_directory_path() / "capstone-budget";
   CHECK(exit_of("--shape 16x64 --device host --budget 0.001s --out '" + out.string() + "'") ==
         exit_partial);
   fs::remove_all(out);
+}
+
+TEST_CASE("autotune: what is frozen passes verify and rerun, and an audit of the rules freezes nothing") {
+  if (!fs::exists(fs::path(CAPSTONE_BINARY_DIR) / "bin/autotune")) {
+    CAPSTONE_SKIP("build/bin/autotune is not built");
+  }
+  std::string folder = (fs::temp_directory_path() / "capstone-rerun-XXXXXX").string();
+  REQUIRE(mkdtemp(folder.data()) != nullptr);
+  const auto on = [&](const std::string& tree) { return " --dtype f32 --device host --simulate --out '" + folder + "/" + tree + "'"; };
+  REQUIRE(exit_of("--shape 3x64,40x64 --max-candidates 3" + on("a")) == exit_ok);
+  REQUIRE(exit_of("--shape 3x64,40x64 --max-candidates 3 --seed 2" + on("b")) == exit_ok);
+  CHECK(exit_of("verify" + on("a")) == exit_ok);
+  CHECK(exit_of("rerun --against '" + folder + "/b'" + on("a")) == exit_ok);
+  const auto record = nlohmann::json::parse(read_text(folder + "/a/.autotune/rerun.json"));
+  CHECK(record.at("against").at("entries") == 2);
+  CHECK(record.at("entries").size() == 2);
+  CHECK(record.at("simulated") == true);
+
+  // Other times than those on record, and a source that is not the one that was tuned.
+  const auto path = folder + "/a/configs/host/rms_norm.f32.yaml";
+  const auto text = read_text(path);
+  auto drifted = read_config(path);
+  drifted.cols[0].rows[1].evidence.vs_default *= 1.2;
+  atomic_write(path, write_config(drifted));
+  CHECK(exit_of("rerun" + on("a")) == exit_invalid);
+  CHECK(exit_of("rerun --tolerance 0.5" + on("a")) == exit_ok);
+  drifted.source.back() = drifted.source.back() == '0' ? '1' : '0';
+  atomic_write(path, write_config(drifted));
+  CHECK(exit_of("verify" + on("a")) == exit_invalid);
+
+  CHECK(exit_of("--shape 40x64 --max-candidates 4 --no-prune 1" + on("audit")) == exit_ok);
+  CHECK_FALSE(fs::exists(folder + "/audit/configs/host/rms_norm.f32.yaml"));
+  const auto audit = nlohmann::json::parse(read_text(folder + "/audit/.autotune/tuning.json")).at("groups").at(0).at("audit");
+  CHECK(audit.size() > 1);
+  fs::remove_all(folder);
 }
