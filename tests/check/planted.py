@@ -5,10 +5,8 @@ and freezes a right one, though its worker is killed from outside twice. `plante
 gpu`; exit code 77 where there is no GPU."""
 
 import json
-import os
 import pathlib
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -52,29 +50,6 @@ SETTINGS = {  # shape, candidate timeout, the most seconds
 KILLS = 2
 
 
-def worker_of(pid):
-    """The worker of an autotune process, or None while there is none."""
-    for entry in pathlib.Path("/proc").iterdir():
-        try:
-            words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []
-            parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1]) if words else 0
-        except (OSError, IndexError, ValueError):
-            continue
-        if parent == pid and b"worker" in words[:2]:
-            return int(entry.name)
-    return None
-
-
-def kill_worker_of(pid):
-    worker = None
-    until = time.monotonic() + 30
-    while worker is None and time.monotonic() < until:
-        worker = worker_of(pid)
-    if worker is None:
-        sys.exit("failed: autotune has no worker")
-    os.kill(worker, signal.SIGKILL)
-
-
 def tune(kind, out):
     """Runs autotune and kills its worker while it waits for the compiler, and again between two checks.
     Returns the exit code, the journal's lines, what was printed beside them, and the seconds."""
@@ -89,13 +64,13 @@ def tune(kind, out):
         run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=printed, text=True)
     while run.poll() is None and "kernels to compile" not in (out / "printed.txt").read_text():
         time.sleep(0.02)
-    kill_worker_of(run.pid)
+    support.kill_worker_of(run)
     lines, gated = [], 0
     for line in run.stdout:
         lines.append(json.loads(line))
         gated += lines[-1].get("phase") == "gate"
         if gated == KILLS and lines[-1].get("phase") == "gate":
-            kill_worker_of(run.pid)
+            support.kill_worker_of(run)
     return run.wait(), lines, (out / "printed.txt").read_text(), time.monotonic() - begin
 
 

@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: The capstone authors
 # SPDX-License-Identifier: Apache-2.0
 """kill -9 at random moments, then `autotune --resume`: the same files, and nothing finished is done
-again. Real candidates in real workers on the host device, with simulated times, so that two runs can
-agree to the byte. `resume.py [TRIALS] [SEED]`
+again. kill -9 for the worker alone: the run goes on, to the same files, and blames no candidate. Real
+candidates in real workers on the host device, with simulated times, so that two runs can agree to the byte.
 """
 
+import argparse
 import json
 import pathlib
 import random
@@ -16,8 +17,11 @@ import time
 
 import support
 
-TRIALS = int(sys.argv[1]) if len(sys.argv) > 1 else 20
-SEED = int(sys.argv[2]) if len(sys.argv) > 2 else time.time_ns() % 1000000
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("--trials", type=int, default=20, help="of runs cut short; a third as many lose their workers")
+parser.add_argument("--seed", type=int, default=time.time_ns() % 1000000)
+given = parser.parse_args()
+TRIALS, SEED = given.trials, given.seed
 AUTOTUNE = pathlib.Path(support.setting("BUILD")) / "bin/autotune"
 WHAT = ["--kernel", "rms_norm", "--dtype", "f32", "--shape", "3x64,40x64,5x96", "--device", "host", "--simulate"]
 WHAT += ["--max-candidates", "2", "--jobs", "2"]
@@ -55,16 +59,24 @@ def keys(out):
 
 def leftovers(out):
     """Processes that still work below `out` or are workers of a run that is gone."""
-    found = []
-    for entry in pathlib.Path("/proc").iterdir():
-        try:
-            words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []
-            parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1]) if words else 0
-        except (OSError, IndexError, ValueError):
-            continue
-        if str(out).encode() in b" ".join(words) or (b"worker" in words and b"simulated" in words and parent == 1):
-            found.append(b" ".join(words).decode())
-    return found
+    return [
+        " ".join(words)
+        for _, parent, words in support.processes()
+        if str(out) in " ".join(words) or ("worker" in words and "simulated" in words and parent == 1)
+    ]
+
+
+def without_workers(out, span, expected, all_keys):
+    """One run whose worker is killed up to three times. Returns how often."""
+    run, kills = start(out), 0
+    for _ in range(3):
+        time.sleep(random.uniform(0, span / 3))
+        kills += support.kill_worker_of(run)
+    text, _ = run.communicate()
+    expect(run.returncode == 0, f"a run whose worker was killed ended with {run.returncode}: {text}")
+    expect(files(out) == expected, f"{kills} killed workers left other files: {text}")
+    expect(keys(out) == all_keys, f"{kills} killed workers left other steps: {text}")
+    return kills
 
 
 def main():
@@ -80,6 +92,8 @@ def main():
         expected, all_keys = files(folder / "whole"), keys(folder / "whole")
         expect(len(expected) == 2 and len(all_keys) > 10, f"the whole run left {list(expected)}")
         expect(len(set(all_keys)) == len(all_keys), "the whole run did something twice")
+        lost = sum(without_workers(folder / f"lost-{i}", span, expected, all_keys) for i in range((TRIALS + 2) // 3))
+        expect(lost > 0, "no worker was killed")
         cut_short = 0
         for trial in range(TRIALS):
             out = folder / f"trial-{trial}"
@@ -112,7 +126,7 @@ def main():
         expect(cut_short > 0, "no run was cut short")
         left = leftovers(folder)
         expect(not left, f"still running: {left}")
-        print(f"{cut_short} runs cut short, {len(all_keys)} steps each, always the same files")
+        print(f"{lost} workers killed, {cut_short} runs cut short, {len(all_keys)} steps each, always the same files")
 
 
 if __name__ == "__main__":

@@ -6,8 +6,10 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 
 
 def setting(name, fallback=None):
@@ -78,6 +80,29 @@ def shipped_call(op):
     if not re.search(rf"^status {op}\(", (SOURCE / "include" / header).read_text(), re.M):
         return ""
     return f"#include <{header}>\nauto shipped() {{ return &capstone::{op}<capstone::bf16>; }}\n"
+
+
+def processes():
+    """Of every process its number, its parent's and its command line's words, as far as they can be read."""
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit():
+                parent = (entry / "stat").read_text().rsplit(")", 1)[1].split()[1]
+                yield int(entry.name), int(parent), (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
+        except (OSError, IndexError):  # it has ended
+            pass
+
+
+def kill_worker_of(autotune):
+    """kill -9 for the worker of a running autotune, as an operator might; whether there was one in time."""
+    until = time.monotonic() + 30
+    while autotune.poll() is None and time.monotonic() < until:
+        for pid, parent, words in processes():
+            if parent == autotune.pid and words[1:2] == ["worker"]:
+                os.kill(pid, signal.SIGKILL)
+                return True
+        time.sleep(0.005)
+    return False
 
 
 def without_comments(text):
