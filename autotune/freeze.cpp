@@ -2,173 +2,236 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "autotune/freeze.hpp"
 
-#include "core/stats.hpp"
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <set>
 #include <stdexcept>
 #include <tuple>
 
+#include "autotune/portfolio.hpp"
+#include "core/stats.hpp"
+
 namespace capstone::tools {
 namespace {
 
-struct measured_one {
-  config values;
-  double median_us = 0, ci_low_us = 0, ci_high_us = 0, relative = 1, vs_default = 1;
-  int rounds = 0, threads = 0;
+/// A finalist where it ran, ranked against the default, which all arms of a shape share.
+struct arm {
+  const finalist* ran;
+  config reduction;
+  double vs_default;  // its time over the default's
 };
-struct measured_shape {
-  std::int64_t rows = 0;
-  std::vector<measured_one> finalists;
-};
-measured_shape convert(const shape_result& from) {
-  measured_shape to{from.rows, {}};
-  std::size_t best = 0;
-  for (const auto& f : from.finalists) {
-    const auto band = bootstrap_median(f.us, 1);
-    to.finalists.push_back({f.values, median(f.us), band.low, band.high, 1, paired_ratio(from.default_us, f.us, 1).median, int(f.us.size()), f.threads});
-    if (to.finalists.back().vs_default > to.finalists[best].vs_default) best = to.finalists.size() - 1;
+
+/// The run-off at one row count, fastest first.
+struct race {
+  const shape_result* from;
+  std::vector<arm> arms;
+
+  const arm* best(const config* reduction = nullptr) const {
+    for (const auto& each : arms) {
+      if (reduction == nullptr || each.reduction == *reduction) return &each;
+    }
+    return nullptr;
   }
-  for (std::size_t i = 0; i < to.finalists.size(); ++i) to.finalists[i].relative = paired_ratio(from.finalists[i].us, from.finalists[best].us, 1).median;
-  return to;
+  const arm* find(const config& values) const {
+    for (const auto& each : arms) {
+      if (each.ran->values == values) return &each;
+    }
+    return nullptr;
+  }
+};
+
+comparison race_of(const arm& one, const arm& other, std::size_t comparisons = 1) {
+  if (&one == &other) return {};
+  return compare(one.ran->us, other.ran->us, comparisons);
 }
 
-constexpr double never = std::numeric_limits<double>::infinity();
+void sort_by_rows(std::vector<shape_result>& shapes) {
+  std::sort(shapes.begin(), shapes.end(), [](const auto& a, const auto& b) { return a.rows < b.rows; });
+}
+
+std::vector<race> races_of(const op& of, const std::vector<shape_result>& shapes) {
+  std::vector<race> races;
+  for (const auto& shape : shapes) {
+    race here{&shape, {}};
+    for (const auto& each : shape.finalists) {
+      here.arms.push_back({&each, part_of(of, each.values, part::reduction), compare(each.us, shape.default_us).ratio});
+    }
+    std::sort(here.arms.begin(), here.arms.end(), [](const arm& a, const arm& b) {
+      return std::tie(a.vs_default, a.ran->values) < std::tie(b.vs_default, b.ran->values);
+    });
+    races.push_back(std::move(here));
+  }
+  return races;
+}
 
 struct reduction_choice {
   config values;
-  double worst = never;
+  double worst = std::numeric_limits<double>::infinity();
   std::int64_t at_rows = 0;
 };
 
-double best_relative(const op& of, const measured_shape& shape, const config& reduction) {
-  double best = never;
-  for (const auto& each : shape.finalists) {
-    if (part_of(of, each.values, part::reduction) == reduction) {
-      best = std::min(best, each.relative);
-    }
-  }
-  return best;
+// Whether leaving `old` for `other` is proven to gain: only then may the bits of the results change.
+bool proven_better(const std::vector<race>& races, const reduction_choice& other, const reduction_choice& old) {
+  if (old.worst <= other.worst * tie_band) return false;
+  return std::any_of(races.begin(), races.end(), [&](const race& here) {
+    return race_of(*here.best(&old.values), *here.best(&other.values), here.arms.size() * races.size()).slower();
+  });
 }
 
-reduction_choice choose_reduction(const op& of, const std::vector<measured_shape>& shapes) {
+reduction_choice choose_reduction(const op& of, const std::vector<race>& races) {
   std::set<config> reductions;
-  for (const auto& shape : shapes) {
-    for (const auto& each : shape.finalists) {
-      reductions.insert(part_of(of, each.values, part::reduction));
-    }
+  for (const auto& here : races) {
+    for (const auto& each : here.arms) reductions.insert(each.reduction);
   }
-  reduction_choice chosen;
+  config before;
+  for (const auto& here : races) {
+    if (!here.from->incumbent.empty()) before = part_of(of, here.from->incumbent, part::reduction);
+  }
+  reduction_choice chosen, incumbent;
   for (const auto& reduction : reductions) {
     reduction_choice mine{reduction, 0, 0};
-    for (const auto& shape : shapes) {
-      // Relative to the best of any reduction, which noise may have left a little below 1.
-      double best = never;
-      for (const auto& each : shape.finalists) best = std::min(best, each.relative);
-      const double ratio = best_relative(of, shape, reduction) / best;
-      if (ratio > mine.worst) mine = {reduction, ratio, shape.rows};
+    for (const auto& here : races) {
+      const auto* best = here.best(&reduction);
+      const double loss = best == nullptr ? std::numeric_limits<double>::infinity()
+                                          : std::max(1.0, race_of(*best, *here.best()).ratio);
+      if (loss > mine.worst) mine = {reduction, loss, here.from->rows};
     }
     if (mine.worst < chosen.worst) chosen = mine;
+    if (reduction == before) incumbent = mine;
   }
-  if (chosen.worst == never) {
-    throw std::invalid_argument("no reduction was measured at every row count");
-  }
-  return chosen;
+  if (!std::isfinite(chosen.worst)) throw std::invalid_argument("no reduction was measured at every row count");
+  return std::isfinite(incumbent.worst) && !proven_better(races, chosen, incumbent) ? incumbent : chosen;
 }
 
-// The finalists of a shape within the chosen reduction, with their loss against its best.
-struct option {
-  const measured_one* measured;
-  double loss;
-};
-using options = std::map<config, option>;
-
-options options_of(const op& of, const measured_shape& shape, const config& reduction) {
-  const double best = best_relative(of, shape, reduction);
-  options found;
-  for (const auto& each : shape.finalists) {
-    if (part_of(of, each.values, part::reduction) != reduction) continue;
-    if (each.relative / best <= merge_band) found[each.values] = {&each, each.relative / best};
-  }
-  return found;
+// The incumbent where nothing of its reduction is proven to be faster by more than the tie band.
+const arm* lasting_incumbent(const race& here, const config& reduction) {
+  const auto* old = here.find(here.from->incumbent);
+  if (old == nullptr || old->reduction != reduction) return nullptr;
+  const auto rivals = std::count_if(here.arms.begin(), here.arms.end(), [&](const arm& a) { return a.reduction == reduction; }) - 1;
+  const bool beaten = std::any_of(here.arms.begin(), here.arms.end(), [&](const arm& each) {
+    return each.reduction == reduction && race_of(*old, each, static_cast<std::size_t>(rivals)).slower();
+  });
+  return beaten ? nullptr : old;
 }
 
-// Greedy cover: again and again the config that serves most of the shapes still without one.
-std::vector<config> choose_schedules(const std::vector<options>& shapes,
-                                     const std::vector<config>& elsewhere) {
-  std::vector<config> chosen(shapes.size());
-  std::vector<bool> covered(shapes.size(), false);
-  while (std::find(covered.begin(), covered.end(), false) != covered.end()) {
-    struct bid {
-      int served = 0, tied = 0, threads = 0;
-      bool known = false;
-    };
-    std::map<config, bid> bids;
-    for (std::size_t s = 0; s < shapes.size(); ++s) {
-      if (covered[s]) continue;
-      for (const auto& [values, each] : shapes[s]) {
-        auto& mine = bids[values];
-        ++mine.served;
-        mine.tied += each.loss <= tie_band;
-        mine.threads = each.measured->threads;
-        mine.known = std::count(elsewhere.begin(), elsewhere.end(), values) > 0;
-      }
-    }
-    // Serving one shape saves no kernel, so only the tie band excuses a loss there.
-    const config* winner = nullptr;
-    const auto rank = [](const bid& b) {
-      return std::tuple(-b.served, -b.tied, !b.known, b.threads);
-    };
-    for (const auto& [values, mine] : bids) {  // in lexicographic order: the first of equals stays
-      if (mine.served == 1 && mine.tied == 0) continue;
-      if (winner == nullptr || rank(mine) < rank(bids[*winner])) winner = &values;
-    }
-    for (std::size_t s = 0; s < shapes.size(); ++s) {
-      if (covered[s] || shapes[s].count(*winner) == 0) continue;
-      covered[s] = true;
-      chosen[s] = *winner;
+std::vector<config> choose_schedules(const std::vector<race>& races, const config& reduction,
+                                     const std::vector<config>& elsewhere, double band) {
+  const bool squeezed = band > merge_band;
+  std::map<config, contender> contenders;
+  std::vector<const arm*> stays(races.size(), nullptr);
+  for (std::size_t s = 0; s < races.size(); ++s) {
+    const auto& best = *races[s].best(&reduction);
+    if (!squeezed) stays[s] = lasting_incumbent(races[s], reduction);
+    for (const auto& each : races[s].arms) {
+      if (each.reduction != reduction) continue;
+      const auto loss = race_of(each, best);
+      const bool tied = loss.within();
+      auto& mine = contenders[each.ran->values];
+      mine.threads = std::max(mine.threads, each.ran->threads);
+      if (tied || loss.ratio <= band) mine.at[s] = {tied ? 0 : std::llround((loss.ratio - 1) * 1e6), tied};
     }
   }
-  return chosen;
+  for (auto& [values, mine] : contenders) {
+    mine.known = std::find(elsewhere.begin(), elsewhere.end(), values) != elsewhere.end();
+    mine.free = squeezed && mine.known;
+    for (std::size_t s = 0; s < races.size(); ++s) {
+      mine.incumbent |= races[s].from->incumbent == values;
+      mine.free |= stays[s] != nullptr && stays[s]->ran->values == values;
+    }
+  }
+  // The incumbents that stay are the only choice at their row counts, and free at the others.
+  for (std::size_t s = 0; s < races.size(); ++s) {
+    if (stays[s] == nullptr) continue;
+    for (auto& [values, mine] : contenders) mine.at.erase(s);
+    contenders[stays[s]->ran->values].at[s] = {0, true};
+  }
+  return smallest_cover(contenders, races.size());
 }
 
 std::string major_of(const std::string& version) { return version.substr(0, version.find('.')); }
 
 }  // namespace
 
-cols_entry freeze_cols(const op& of, std::int64_t cols, std::vector<shape_result> given,
-                       const std::vector<config>& chosen) {
-  std::vector<measured_shape> shapes;
-  for (const auto& each : given) shapes.push_back(convert(each));
-  std::sort(shapes.begin(), shapes.end(),
-            [](const auto& a, const auto& b) { return a.rows < b.rows; });
-  const auto reduction = choose_reduction(of, shapes);
-  std::vector<options> within;
-  for (const auto& shape : shapes) within.push_back(options_of(of, shape, reduction.values));
-  const auto configs = choose_schedules(within, chosen);
+frozen_choice choose(const op& of, std::vector<shape_result> shapes, const std::vector<config>& elsewhere, double band) {
+  if (shapes.empty()) throw std::invalid_argument("shapes is empty; expected the run-off of at least one row count");
+  sort_by_rows(shapes);
+  const auto races = races_of(of, shapes);
+  const auto reduction = choose_reduction(of, races);
+  return {reduction.values, reduction.worst, reduction.at_rows, choose_schedules(races, reduction.values, elsewhere, band)};
+}
 
+cols_entry freeze_cols(const op& of, std::int64_t cols, std::vector<shape_result> shapes,
+                       const std::vector<config>& elsewhere, double band) {
+  sort_by_rows(shapes);
+  const auto chosen = choose(of, shapes, elsewhere, band);
+  const auto races = races_of(of, shapes);
   cols_entry entry;
   entry.lo = entry.hi = cols;
-  entry.reduction = tokens_of(of, configs[0], part::reduction);
-  entry.invariance_worst = reduction.worst;
-  entry.invariance_at_rows = reduction.at_rows == 0 ? shapes[0].rows : reduction.at_rows;
+  entry.reduction = tokens_of(of, chosen.configs[0], part::reduction);
+  entry.invariance_worst = chosen.worst;
+  entry.invariance_at_rows = chosen.worst_rows;
+  if (band > merge_band) entry.merge_band = band;
   for (std::size_t s = 0; s < shapes.size(); ++s) {
-    const auto& best = *within[s].at(configs[s]).measured;
+    const auto& mine = *races[s].find(chosen.configs[s]);
+    const auto ci = bootstrap_median(mine.ran->us, 1);
     rows_entry rows;
     rows.lo = s == 0 ? 1 : shapes[s - 1].rows + 1;
     rows.hi = s + 1 == shapes.size() ? 0 : shapes[s].rows;
     rows.measured_rows = shapes[s].rows;
-    rows.schedule = tokens_of(of, configs[s], part::schedule);
-    rows.evidence = {best.median_us, best.ci_low_us, best.ci_high_us, best.rounds,
-                     best.vs_default, {}};
-    for (const auto& [values, each] : within[s]) {
-      if (values == configs[s] || each.loss > tie_band) continue;
-      rows.evidence.ties.push_back(config_text(of, values));
+    rows.schedule = tokens_of(of, chosen.configs[s], part::schedule);
+    rows.evidence = {median(mine.ran->us), ci.low, ci.high, static_cast<std::int64_t>(mine.ran->us.size()),
+                     compare(shapes[s].default_us, mine.ran->us).ratio, {}};
+    rows.merge_cost = std::max(1.0, race_of(mine, *races[s].best(&chosen.reduction)).ratio);
+    std::set<config> ties;
+    for (const auto& each : races[s].arms) {
+      const bool same_bits = each.reduction == chosen.reduction && &each != &mine;
+      if (same_bits && !race_of(each, *races[s].best(&chosen.reduction)).slower()) ties.insert(each.ran->values);
     }
+    for (const auto& values : ties) rows.evidence.ties.push_back(config_text(of, values));
     entry.rows.push_back(std::move(rows));
   }
   return entry;
+}
+
+std::vector<cols_entry> freeze_all(const op& of, std::vector<cols_result> results, const std::vector<config>& elsewhere,
+                                   std::size_t most, std::vector<std::string>& notes) {
+  std::sort(results.begin(), results.end(), [](const auto& a, const auto& b) { return a.cols < b.cols; });
+  std::vector<double> bands = {merge_band};
+  bands.insert(bands.end(), std::begin(wider_bands), std::end(wider_bands));
+  std::size_t narrow = 0, count = 0;
+  double used = merge_band;
+  for (const double band : bands) {
+    std::vector<config> chosen = elsewhere;
+    for (const auto& each : results) {
+      const auto mine = choose(of, each.shapes, chosen, band).configs;
+      chosen.insert(chosen.end(), mine.begin(), mine.end());
+    }
+    count = std::set<config>(chosen.begin(), chosen.end()).size();
+    if (band == merge_band) narrow = count;
+    used = band;
+    if (count <= most) break;
+  }
+  // Where even the widest saves nothing, nothing is paid.
+  if (count >= narrow) used = merge_band, count = narrow;
+  const auto per_cent = [](double band) { return format_double((band - 1) * 100) + " %"; };
+  if (used > merge_band) {
+    notes.push_back("the file would have " + std::to_string(narrow) + " configs, more than " + std::to_string(most) +
+                    ": row counts may lose up to " + per_cent(used) + ", not " + per_cent(merge_band) +
+                    ", to share one, which leaves " + std::to_string(count));
+  }
+  if (count > most) {
+    notes.push_back("the file has " + std::to_string(count) + " configs, more than " + std::to_string(most) +
+                    ", and what may be lost to share one does not bring it below: users compile longer");
+  }
+  std::vector<cols_entry> entries;
+  std::vector<config> known = elsewhere;
+  for (const auto& each : results) {
+    entries.push_back(freeze_cols(of, each.cols, each.shapes, known, used));
+    for (const auto& rows : entries.back().rows) known.push_back(config_from(of, entries.back().reduction, rows.schedule));
+  }
+  return entries;
 }
 
 frozen_config merge(frozen_config fresh, const frozen_config& before,

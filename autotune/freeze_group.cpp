@@ -39,6 +39,13 @@ std::vector<config> configs_in(const op& of, const frozen_config& file) {
   return found;
 }
 
+bool same_choice(const cols_entry& one, const cols_entry& other) {
+  return one.lo == other.lo && one.hi == other.hi && one.reduction == other.reduction && one.merge_band == other.merge_band &&
+         std::equal(one.rows.begin(), one.rows.end(), other.rows.begin(), other.rows.end(), [](const auto& a, const auto& b) {
+           return a.lo == b.lo && a.hi == b.hi && a.schedule == b.schedule;
+         });
+}
+
 void print_entry(const std::string& name, const cols_entry& entry) {
   std::string reduction;
   for (const auto& [name, value] : entry.reduction) reduction += " " + name + "=" + value;
@@ -48,10 +55,10 @@ void print_entry(const std::string& name, const cols_entry& entry) {
   for (const auto& rows : entry.rows) {
     std::string schedule;
     for (const auto& [name, value] : rows.schedule) schedule += " " + name + "=" + value;
-    std::printf("  %lldx%lld: %.2f us [%.2f, %.2f], %.3f x default;%s; %zu ties\n",
+    std::printf("  %lldx%lld: %.2f us [%.2f, %.2f], %.3f x default, %.4f of the fastest here;%s; %zu ties\n",
                 static_cast<long long>(rows.measured_rows), static_cast<long long>(entry.hi),
                 rows.evidence.median_us, rows.evidence.ci_low_us, rows.evidence.ci_high_us,
-                rows.evidence.vs_default, schedule.c_str(), rows.evidence.ties.size());
+                rows.evidence.vs_default, rows.merge_cost.value_or(1), schedule.c_str(), rows.evidence.ties.size());
     if (rows.evidence.vs_default < 1 / tie_band) {
       std::printf("  this is slower than the untuned path: more candidates (--budget, "
                   "--max-candidates) may do better\n");
@@ -110,8 +117,8 @@ frozen_config file_of_header(const json& header) {
   return file;
 }
 
-void freeze_group(const std::string& out, const std::string& table, const op& of, std::int64_t cols,
-                  const std::vector<shape_result>& results, const frozen_config& file) {
+void freeze_groups(const std::string& out, const std::string& table, const op& of,
+                   const std::vector<cols_result>& results, const frozen_config& file) {
   const tree_lock lock(out);
   const auto path = (fs::path(out) / config_path(file)).string();
   std::vector<std::string> notes;
@@ -123,27 +130,36 @@ void freeze_group(const std::string& out, const std::string& table, const op& of
   if (before) {
     // Only what survives the merge: values of other axes would not even convert.
     auto kept = merge(fresh, *before, notes);
-    std::erase_if(kept.cols, [&](const auto& c) { return c.lo == cols; });
+    std::erase_if(kept.cols, [&](const auto& c) {
+      return std::any_of(results.begin(), results.end(), [&](const auto& each) { return c.lo <= each.cols && each.cols <= c.hi; });
+    });
     elsewhere = configs_in(of, kept);
     notes.clear();
   }
-  const auto entry = freeze_cols(of, cols, results, elsewhere);
-  fresh.cols.push_back(entry);
+  fresh.cols = freeze_all(of, results, elsewhere, max_configs, notes);
+  for (const auto& entry : fresh.cols) {
+    const bool shown = entry.lo != results.back().cols && before &&
+                       std::any_of(before->cols.begin(), before->cols.end(), [&](const auto& old) { return same_choice(old, entry); });
+    if (!shown) print_entry(file.kernel + " " + file.dtype + ", cols " + std::to_string(entry.lo), entry);
+  }
   if (before) fresh = merge(fresh, *before, notes);
   atomic_write(path, write_config(fresh));
-  print_entry(file.kernel + " " + file.dtype + ", cols " + std::to_string(cols), entry);
   for (const auto& note : notes) std::printf("%s: %s\n", path.c_str(), note.c_str());
   const auto made = write_table(out, of.name, table);
   std::printf("wrote %s and %s\n", path.c_str(), made.c_str());
 }
 
-std::vector<config> frozen_before(const std::string& out, const op& of, std::int64_t cols, const frozen_config& file) {
+std::vector<incumbent> frozen_before(const std::string& out, const op& of, std::int64_t cols, const frozen_config& file) {
   const auto path = (fs::path(out) / config_path(file)).string();
   if (!fs::exists(path)) return {};
-  auto before = read_config(path);
+  const auto before = read_config(path);
   if (before.source != file.source || before.axes != file.axes) return {};
-  std::erase_if(before.cols, [&](const auto& each) { return each.lo != cols; });
-  return configs_in(of, before);
+  std::vector<incumbent> found;
+  for (const auto& each : before.cols) {
+    if (cols < each.lo || each.hi < cols) continue;
+    for (const auto& rows : each.rows) found.push_back({rows.lo, rows.hi, config_from(of, each.reduction, rows.schedule)});
+  }
+  return found;
 }
 
 std::string write_table(const std::string& tree, const std::string& op_name,

@@ -21,13 +21,14 @@ nlohmann::json journal_header(const op& of, const kernel_spec& kernel, const dev
 /// The config file that such a journal leads to, without entries.
 frozen_config file_of_header(const nlohmann::json& header);
 
-/// Adds one column count to the config file below `out`, as one step under a lock, and makes the table
-/// again. What the file holds for other column counts stays where source, axes and device are the same.
-void freeze_group(const std::string& out, const std::string& table, const op& of, std::int64_t cols,
-                  const std::vector<shape_result>& results, const frozen_config& file);
+/// Adds column counts to the config file below `out`, as one step under a lock, and makes the table again.
+/// What the file holds for other column counts stays where source, axes and device are the same. The last
+/// of `results` is printed, and of the others those whose choice has changed.
+void freeze_groups(const std::string& out, const std::string& table, const op& of,
+                   const std::vector<cols_result>& results, const frozen_config& file);
 
-/// The configs that the file below `out` holds for these columns, where source and axes are the same.
-std::vector<config> frozen_before(const std::string& out, const op& of, std::int64_t cols, const frozen_config& file);
+/// What the file below `out` holds for these columns, where source and axes are the same.
+std::vector<incumbent> frozen_before(const std::string& out, const op& of, std::int64_t cols, const frozen_config& file);
 
 /// Writes the table of `op_name` from the configs below `tree`; returns its path.
 std::string write_table(const std::string& tree, const std::string& op_name, const std::string& table);

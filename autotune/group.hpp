@@ -33,6 +33,12 @@ struct shape_work {
   const pruned_alone* audit_of(const config& values) const;  ///< nullptr unless `values` is audited
 };
 
+/// A config that was frozen for a range of row counts; hi = 0: no upper bound.
+struct incumbent {
+  std::int64_t lo = 1, hi = 0;
+  config values;
+};
+
 /// All shapes of one kernel and column count: they share candidates, compilations and a reduction.
 struct group {
   const op* of = nullptr;
@@ -40,7 +46,7 @@ struct group {
   std::vector<shape_work> shapes;
   std::vector<candidate> candidates;  ///< the union over the shapes, default first, then shuffled
   std::vector<std::vector<std::string>> types;  ///< per candidate, every kernel type it is run as
-  std::vector<config> incumbents;  ///< frozen before, and of the space: they are in every run-off
+  std::vector<incumbent> incumbents;  ///< frozen before: those of the space are in every run-off
   candidate_counts counts;
   nlohmann::json audit = nlohmann::json::array();  ///< per shape and rule: see audit_shape in tune_group.cpp
 

@@ -10,8 +10,8 @@
 #include <sstream>
 
 #include "autotune/check.hpp"
+#include "autotune/compare.hpp"
 #include "autotune/emit.hpp"
-#include "autotune/freeze.hpp"
 #include "autotune/group.hpp"
 #include "core/context.hpp"
 #include "core/fingerprint.hpp"
@@ -151,14 +151,14 @@ std::string label(const group& work, const problem& at) {
 }
 
 /// What a ratio of old to new time says: above 1 the new one is faster.
-std::string words(const ratio_band& gain) {
+std::string words(const comparison& gain) {
   char text[96];
-  const char* what = gain.low > tie_band ? "faster" : gain.high < 1 / tie_band ? "slower" : "within the band";
-  std::snprintf(text, sizeof text, "%.3f [%.3f, %.3f], %s", gain.median, gain.low, gain.high, what);
+  const char* what = gain.slower() ? "faster" : gain.faster() ? "slower" : "within the band";
+  std::snprintf(text, sizeof text, "%.3f [%.3f, %.3f], %s", gain.ratio, gain.low, gain.high, what);
   return text;
 }
 
-json band_json(const ratio_band& of) { return {of.median, of.low, of.high}; }
+json band_json(const comparison& of) { return {of.ratio, of.low, of.high}; }
 
 struct agreement {
   int entries = 0, same = 0, tied = 0, different = 0;
@@ -192,20 +192,19 @@ bool rerun_shape(const rerun_request& request, const frozen_group& mine, const f
   if (times.result.state != status::ok) return refused(times.result);
   const auto& frozen_us = times.us[2];
   const double now_us = median(frozen_us), then_us = shape.evidence.median_us;
-  const auto gain = paired_ratio(times.us[0], frozen_us, 1);
-  const bool slower = gain.high < 1 / tie_band;
-  const double share = gain.median / shape.evidence.vs_default;
+  const auto gain = compare(times.us[0], frozen_us);
+  const bool slower = gain.faster();  // the default
+  const double share = gain.ratio / shape.evidence.vs_default;
   const bool drifted = slower || std::fabs(share - 1) > request.tolerance || std::fabs(now_us / then_us - 1) > request.tolerance;
   std::printf("%s: %.4g us, recorded %.4g (%.3f); %.3f x default [%.3f, %.3f], recorded %.3f%s\n", name.c_str(), now_us, then_us,
-              now_us / then_us, gain.median, gain.low, gain.high, shape.evidence.vs_default,
+              now_us / then_us, gain.ratio, gain.low, gain.high, shape.evidence.vs_default,
               slower ? "; SLOWER than the default schedule" : drifted ? "; drifted" : "");
   entry["state"] = drifted ? "drifted" : "ok";
   entry["median_us"] = {now_us, then_us}, entry["vs_default"] = band_json(gain), entry["recorded_vs_default"] = shape.evidence.vs_default;
-  const auto twins = paired_ratio(times.us[0], times.us[1], 1);
-  ++count.twins, count.twins_different += twins.low > tie_band || twins.high < 1 / tie_band;
+  ++count.twins, count.twins_different += compare(times.us[0], times.us[1]).different();
   for (std::size_t i = 0; i < shape.ties.size(); ++i) {
-    const auto tie = paired_ratio(frozen_us, times.us[3 + i], 1);
-    if (tie.low > tie_band || tie.high < 1 / tie_band) {
+    const auto tie = compare(frozen_us, times.us[3 + i], shape.ties.size());
+    if (tie.different()) {
       std::printf("  recorded as tied, now %s: %s\n", words(tie).c_str(), config_text(of, shape.ties[i]).c_str());
     }
   }
@@ -214,8 +213,8 @@ bool rerun_shape(const rerun_request& request, const frozen_group& mine, const f
     if (!differs) {
       ++count.same, entry["against"] = "same";
     } else {
-      const auto ratio = paired_ratio(frozen_us, times.us[other], 1);
-      const bool proven = ratio.low > tie_band || ratio.high < 1 / tie_band;
+      const auto ratio = compare(frozen_us, times.us[other]);
+      const bool proven = ratio.different();
       ++(proven ? count.different : count.tied);
       entry["against"] = proven ? "different" : "tied", entry["against_config"] = config_text(of, *shape.other);
       entry["against_ratio"] = band_json(ratio);

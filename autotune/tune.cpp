@@ -24,7 +24,6 @@
 #include "core/context.hpp"
 #include "core/fingerprint.hpp"
 #include "core/records.hpp"
-#include "core/stats.hpp"
 
 namespace capstone::tools {
 namespace fs = std::filesystem;
@@ -98,8 +97,7 @@ std::string journal_path(const tune_request& request, const std::string& device,
 /// How many run-offs called identical kernels different: what the verdicts of this run are worth.
 std::size_t different_twins(const std::vector<shape_result>& run_offs) {
   return static_cast<std::size_t>(std::count_if(run_offs.begin(), run_offs.end(), [](const shape_result& each) {
-    const auto ratio = paired_ratio(each.default_us, each.twin_us, 1);
-    return ratio.low > tie_band || ratio.high < 1 / tie_band;
+    return compare(each.default_us, each.twin_us).different();
   }));
 }
 
@@ -286,9 +284,12 @@ class tuning {
     }
     ++done_;
     if (request_.part.count > 1 || request_.audit > 0) return;
-    auto& file = files_.at(journal_path(request_, where_->id, *work.kernel));
+    // All column counts of the file so far, anew: how much they may merge depends on all of them.
+    const auto path = journal_path(request_, where_->id, *work.kernel);
+    auto& file = files_.at(path);
     add_counts(file.provenance.candidates, work.counts);
-    freeze_group(request_.out, request_.table, *work.of, work.cols(), results, file);
+    finished_[path].push_back({work.cols(), results});
+    freeze_groups(request_.out, request_.table, *work.of, finished_[path], file);
   }
 
   int summarise(bool was_stopped) {
@@ -296,7 +297,9 @@ class tuning {
                 request_.part.count > 1 || request_.audit > 0 ? "tuned" : "frozen", seconds_since(begin_),
                 was_stopped ? "; a signal ended it" : cut_ > 0 ? "; the budget ended before the others" : "", restarts_);
     if (!run_offs_.empty()) {
-      std::printf("identical kernels were called different in %zu of %zu run-offs\n", different_twins(run_offs_), run_offs_.size());
+      const auto different = different_twins(run_offs_);
+      std::printf("identical kernels were called different in %zu of %zu run-offs (%.1f %%)\n", different, run_offs_.size(),
+                  100.0 * double(different) / double(run_offs_.size()));
     }
     if (request_.audit > 0) print_audit();
     write_record(was_stopped);
@@ -365,6 +368,7 @@ class tuning {
   std::vector<shape_result> run_offs_;
   std::vector<json> records_;  // of the groups that have run
   double compiling_s_ = 0;
+  std::map<std::string, std::vector<cols_result>> finished_;  // by the journal's path
 };
 
 FILE* json_lines = nullptr;
@@ -471,11 +475,12 @@ int merge_journals(const std::string& out, const std::string& table) {
       complete = false;
     }
     for (const auto& [cols, line] : groups) add_counts(file.provenance.candidates, counts_from(line.at("counts")));
+    std::vector<cols_result> results;
     for (const auto& [cols, line] : groups) {
-      std::vector<shape_result> results;
-      for (const auto& key : line.at("run_offs")) results.push_back(shape_result_from(*of, lines.at(key)));
-      freeze_group(out, table, *of, cols, results, file);
+      results.push_back({cols, {}});
+      for (const auto& key : line.at("run_offs")) results.back().shapes.push_back(shape_result_from(*of, lines.at(key)));
     }
+    if (!results.empty()) freeze_groups(out, table, *of, results, file);
   }
   return complete ? exit_ok : exit_partial;
 }

@@ -245,9 +245,10 @@ class group_tuner {
     std::vector<std::pair<double, config>> ranked;
     for (const auto& [values, loss] : finalists) ranked.emplace_back(loss, values);
     std::sort(ranked.begin(), ranked.end());
-    for (const auto& values : work_.incumbents) {
+    for (const auto& [lo, hi, values] : work_.incumbents) {
+      if (std::find(finalists_.begin(), finalists_.end(), values) != finalists_.end()) continue;
       if (std::none_of(work_.candidates.begin(), work_.candidates.end(),
-                       [&](const candidate& c) { return c.values == values && c.state == status::ok; })) continue;
+                       [&values = values](const candidate& c) { return c.values == values && c.state == status::ok; })) continue;
       finalists_.push_back(values);
     }
     for (const auto& [loss, values] : ranked) {
@@ -305,10 +306,10 @@ class group_tuner {
     const auto fastest = std::min_element(lawful.finalists.begin(), lawful.finalists.end(),
                                           [](const auto& a, const auto& b) { return median(a.us) < median(b.us); });
     for (const auto& each : audited) {
-      const auto gain = paired_ratio(fastest->us, each.us, 1);
+      const auto gain = compare(fastest->us, each.us);
       work_.audit.push_back({{"shape", shape.at.shape}, {"rule", work_.of->rules[shape.audit_of(each.values)->rule].reason},
                              {"run_off", text(each.values)}, {"winner", text(fastest->values)},
-                             {"gain", {gain.median, gain.low, gain.high}}, {"winner_lost", gain.low > tie_band}});
+                             {"gain", {gain.ratio, gain.low, gain.high}}, {"winner_lost", gain.slower()}});
     }
   }
 
@@ -364,8 +365,13 @@ class group_tuner {
                       {"us", times.us[i + 2]}});
     }
     if (arms.empty()) return nullptr;
-    return &log_.add({{"key", key}, {"phase", "run_off"}, {"shape", shape.at.shape}, {"timer", times.timer},
-                      {"default_us", times.us[0]}, {"twin_us", times.us[1]}, {"arms", arms}});
+    json line = {{"key", key}, {"phase", "run_off"}, {"shape", shape.at.shape}, {"timer", times.timer},
+                 {"default_us", times.us[0]}, {"twin_us", times.us[1]}, {"arms", arms}};
+    // On record, so that freezing again from the journal comes to the same: the file has moved on by then.
+    for (const auto& [lo, hi, values] : work_.incumbents) {
+      if (lo <= shape.at.shape[0] && (hi == 0 || shape.at.shape[0] <= hi)) line["incumbent"] = config_json(*work_.of, values);
+    }
+    return &log_.add(std::move(line));
   }
 
   group& work_;
@@ -411,7 +417,8 @@ candidate_counts counts_from(const json& text) {
 
 shape_result shape_result_from(const op& of, const json& run_off) {
   return {run_off.at("shape").at(0), run_off.at("default_us").get<std::vector<double>>(),
-          run_off.at("twin_us").get<std::vector<double>>(), arms_of(of, run_off, false)};
+          run_off.at("twin_us").get<std::vector<double>>(), arms_of(of, run_off, false),
+          run_off.contains("incumbent") ? config_from_json(of, run_off.at("incumbent")) : config{}};
 }
 
 std::string group_key(const group& work) {

@@ -476,6 +476,7 @@ cols_entry read_cols(const yaml_reader& at, const bounds* before) {
   const auto cost = at.at("invariance_cost");
   c.invariance_worst = cost.get_double("worst", 0);
   c.invariance_at_rows = cost.get_int("at_rows", 0);
+  if (at.has("merge_band")) c.merge_band = at.get_double("merge_band", 1);
   bounds last{};
   for (const auto& entry : read_entries(at.at("rows"))) {
     last = read_bounds(entry.at("rows"), false, c.rows.empty() ? nullptr : &last);
@@ -483,6 +484,7 @@ cols_entry read_cols(const yaml_reader& at, const bounds* before) {
     c.rows.push_back({last.lo, last.hi, entry.at("schedule").as_tokens(),
                       entry.get_int("measured_rows", last.lo, most),
                       read_run_off(entry.at("run_off"))});
+    if (entry.has("merge_cost")) c.rows.back().merge_cost = entry.get_double("merge_cost", 1);
   }
   return c;
 }
@@ -497,6 +499,7 @@ void write_cols(yaml_writer& w, const cols_entry& c) {
   w.tokens("reduction", c.reduction);
   w.begin("invariance_cost", yaml_style::flow_map).field("worst", c.invariance_worst);
   w.field("at_rows", c.invariance_at_rows).end();
+  if (c.merge_band) w.field("merge_band", *c.merge_band);
   w.begin("rows", yaml_style::block_list);
   auto rows = c.rows;
   std::ranges::stable_sort(rows, {}, &rows_entry::lo);
@@ -505,6 +508,7 @@ void write_cols(yaml_writer& w, const cols_entry& c) {
     w.begin("rows", yaml_style::flow_list).item(r.lo);
     w.item(r.hi == 0 ? yaml_scalar(nullptr) : yaml_scalar(r.hi)).end();
     w.tokens("schedule", r.schedule).field("measured_rows", r.measured_rows);
+    if (r.merge_cost) w.field("merge_cost", *r.merge_cost);
     w.begin("run_off", yaml_style::flow_map).field("median_us", r.evidence.median_us);
     w.list("ci_us", std::vector<double>{r.evidence.ci_low_us, r.evidence.ci_high_us});
     w.field("rounds", r.evidence.rounds).field("vs_default", r.evidence.vs_default);

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -38,7 +39,8 @@ struct run_off {
   double ci_low_us = 0, ci_high_us = 0;
   std::int64_t rounds = 0;
   double vs_default = 0;          ///< default's time / this one's: above 1 is faster
-  std::vector<std::string> ties;  ///< configs that could not be told apart from this one
+  std::vector<std::string> ties;  ///< others that were not proven slower than the fastest
+  bool operator==(const run_off&) const = default;
 };
 
 /// The schedule for a range of row counts.
@@ -47,6 +49,10 @@ struct rows_entry {
   config_values schedule;
   std::int64_t measured_rows = 0;  ///< the row count in [lo, hi] that the evidence was measured at
   run_off evidence;
+  /// This schedule's time over that of the fastest with the same reduction here: what sharing a kernel
+  /// with other row counts, or a tie, costs. Older files do not say.
+  std::optional<double> merge_cost = {};
+  bool operator==(const rows_entry&) const = default;
 };
 
 /// The reduction for one column count or a range of them, and the schedules within it.
@@ -56,23 +62,28 @@ struct cols_entry {
   double invariance_worst = 0;  ///< time / best time of any reduction, at the worst row count
   std::int64_t invariance_at_rows = 0;
   std::vector<rows_entry> rows;
+  std::optional<double> merge_band = {};  ///< where it was widened, so that the file has fewer configs
+  bool operator==(const cols_entry&) const = default;
 };
 
 struct frozen_device {
   std::string id, name, cc;
   std::int64_t sms = 0, l2_bytes = 0;
   std::string driver;
+  bool operator==(const frozen_device&) const = default;
 };
 
 struct frozen_toolchain {
   std::string cuda;
   std::vector<std::string> flags;
+  bool operator==(const frozen_toolchain&) const = default;
 };
 
 /// How many candidates went where; failures are facts too.
 struct candidate_counts {
   std::int64_t declared = 0, pruned = 0, compiled = 0, compile_error = 0, spilled = 0, wrong = 0,
                crashed = 0, implausible = 0, timed = 0;
+  bool operator==(const candidate_counts&) const = default;
 };
 
 struct frozen_provenance {
@@ -80,6 +91,7 @@ struct frozen_provenance {
   bool dirty = false;
   std::int64_t seed = 0;
   candidate_counts candidates;
+  bool operator==(const frozen_provenance&) const = default;
 };
 
 struct frozen_config {
@@ -91,6 +103,7 @@ struct frozen_config {
   frozen_toolchain toolchain;
   std::vector<cols_entry> cols;
   frozen_provenance provenance;
+  bool operator==(const frozen_config&) const = default;
 };
 
 /// "configs/<device>/<kernel>.<dtype>.yaml"

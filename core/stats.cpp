@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <numeric>
 #include <stdexcept>
 #include <string>
@@ -59,6 +60,28 @@ class index_stream {
   std::uint64_t state_;
 };
 
+// Checks a pair of samples and returns its ratios.
+std::vector<double> ratios_of(std::span<const double> numerator, std::span<const double> denominator) {
+  require_samples(numerator, "numerator");
+  require_samples(denominator, "denominator");
+  if (numerator.size() != denominator.size()) {
+    throw std::invalid_argument("denominator has " + std::to_string(denominator.size()) +
+                                " values; expected " + std::to_string(numerator.size()) +
+                                ", one for each of numerator");
+  }
+  std::vector<double> ratios(numerator.size());
+  for (std::size_t i = 0; i < ratios.size(); ++i) {
+    const auto at = [&] { return "denominator[" + std::to_string(i) + "]"; };
+    if (denominator[i] == 0) throw std::invalid_argument(at() + " is 0; expected another number");
+    ratios[i] = numerator[i] / denominator[i];
+    if (!std::isfinite(ratios[i])) {
+      throw std::invalid_argument(at() + " is too small for its numerator; expected a ratio that "
+                                  "fits a double");
+    }
+  }
+  return ratios;
+}
+
 }  // namespace
 
 double median(std::span<const double> values) {
@@ -106,25 +129,33 @@ interval bootstrap_median(std::span<const double> values, std::uint64_t seed, in
 
 ratio_band paired_ratio(std::span<const double> numerator, std::span<const double> denominator,
                         std::uint64_t seed) {
-  require_samples(numerator, "numerator");
-  require_samples(denominator, "denominator");
-  if (numerator.size() != denominator.size()) {
-    throw std::invalid_argument("denominator has " + std::to_string(denominator.size()) +
-                                " values; expected " + std::to_string(numerator.size()) +
-                                ", one for each of numerator");
-  }
-  std::vector<double> ratios(numerator.size());
-  for (std::size_t i = 0; i < ratios.size(); ++i) {
-    const std::string at = "denominator[" + std::to_string(i) + "]";
-    if (denominator[i] == 0) throw std::invalid_argument(at + " is 0; expected another number");
-    ratios[i] = numerator[i] / denominator[i];
-    if (!std::isfinite(ratios[i])) {
-      throw std::invalid_argument(at + " is too small for its numerator; expected a ratio that "
-                                  "fits a double");
-    }
-  }
+  const auto ratios = ratios_of(numerator, denominator);
   const interval band = bootstrap_median(ratios, seed);
   return {median(ratios), band.low, band.high};
+}
+
+ratio_band sign_test_ratio(std::span<const double> numerator, std::span<const double> denominator, double level) {
+  if (!(level > 0 && level < 1)) {
+    throw std::invalid_argument("level is " + std::to_string(level) + "; expected a number between 0 and 1");
+  }
+  auto ratios = ratios_of(numerator, denominator);
+  std::sort(ratios.begin(), ratios.end());
+  if (ratios.front() <= 0) {
+    throw std::invalid_argument("a ratio is " + std::to_string(ratios.front()) + "; expected times above 0");
+  }
+  const auto n = ratios.size();
+  // The middle in logarithms, so that a / b and b / a agree.
+  const double middle = n % 2 == 1 ? ratios[n / 2] : std::sqrt(ratios[n / 2 - 1]) * std::sqrt(ratios[n / 2]);
+  // The median lies outside of the k-th smallest and largest with probability 2 P(Binomial(n, 1/2) < k).
+  std::size_t k = 0;
+  double term = std::exp2(-static_cast<double>(n)), below = 0;
+  while (2 * (below + term) <= 1 - level && 2 * (k + 1) <= n) {
+    below += term;
+    term *= static_cast<double>(n - k) / static_cast<double>(k + 1);
+    ++k;
+  }
+  if (k == 0) return {middle, 0, std::numeric_limits<double>::infinity()};
+  return {middle, ratios[k - 1], ratios[n - k]};
 }
 
 }  // namespace capstone::tools

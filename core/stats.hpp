@@ -36,4 +36,10 @@ interval bootstrap_median(std::span<const double> values, std::uint64_t seed, in
 ratio_band paired_ratio(std::span<const double> numerator, std::span<const double> denominator,
                         std::uint64_t seed);
 
+/// Median of the paired log ratios and its sign-test interval, both as ratios: exact at any `level` for
+/// any independent noise, without resampling, and turned round the same (a / b is 1 over b / a). Where
+/// the values are too few for the level the interval is (0, infinity): nothing can be proven.
+ratio_band sign_test_ratio(std::span<const double> numerator, std::span<const double> denominator,
+                           double level = 0.95);
+
 }  // namespace capstone::tools

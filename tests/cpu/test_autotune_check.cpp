@@ -8,6 +8,7 @@
 #include "autotune/check.hpp"
 #include "autotune/freeze_group.hpp"
 #include "autotune/emit.hpp"
+#include "autotune/freeze_group.hpp"
 #include "autotune/space.hpp"
 #include "autotune/tune.hpp"
 #include "core/fingerprint.hpp"

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "autotune/emit.hpp"
 #include "autotune/freeze.hpp"
 #include "tests/cpu/fake_op.hpp"
@@ -96,6 +98,102 @@ TEST_CASE("freeze: among ties one that the file already has") {
         "tile_rows=1 fault=none ");
   CHECK(text(freeze_cols(fake_op(), 4096, shapes, {{32, 4, 0}}).rows[0].schedule) ==
         "tile_rows=4 fault=none ");
+}
+
+TEST_CASE("freeze: what sharing a kernel costs is on record, 1 where it costs nothing") {
+  const auto entry = freeze_cols(fake_op(), 4096,
+                                 {at(64, {ran({32, 1, 0}, 1.0), ran({32, 2, 0}, 1.009)}),
+                                  at(512, {ran({32, 2, 0}, 1.0), ran({32, 1, 0}, 1.2)})}, {});
+  CHECK(*entry.rows[0].merge_cost == doctest::Approx(1.009));
+  CHECK(*entry.rows[1].merge_cost == 1);
+  CHECK_FALSE(entry.merge_band);
+}
+
+TEST_CASE("freeze: an incumbent that is tied stays, one that is proven slower goes, at its own row count") {
+  std::vector<shape_result> shapes = {at(64, {ran({32, 4, 0}, 1.004), ran({32, 1, 0}, 1)}),
+                                      at(512, {ran({32, 4, 0}, 1.03), ran({32, 1, 0}, 1)})};
+  shapes[0].incumbent = shapes[1].incumbent = {32, 4, 0};
+  const auto entry = freeze_cols(fake_op(), 4096, shapes, {});
+  CHECK(text(entry.rows[0].schedule) == "tile_rows=4 fault=none ");
+  CHECK(text(entry.rows[1].schedule) == "tile_rows=1 fault=none ");
+}
+
+TEST_CASE("freeze: an incumbent that was not timed, or is of another reduction, binds nothing") {
+  auto shape = at(64, {ran({32, 1, 0}, 1), ran({64, 1, 0}, 1.2)});
+  for (const config& old : {config{32, 2, 0}, config{64, 1, 0}}) {
+    shape.incumbent = old;
+    const auto entry = freeze_cols(fake_op(), 4096, {shape}, {});
+    CHECK(text(entry.reduction) + text(entry.rows[0].schedule) == "lanes=32 tile_rows=1 fault=none ");
+  }
+}
+
+TEST_CASE("freeze: an incumbent reduction stays within the tie band and goes beyond it") {
+  const auto chosen = [](double loss) {
+    auto shape = at(64, {ran({32, 1, 0}, 1), ran({64, 1, 0}, loss)});
+    shape.incumbent = {64, 1, 0};
+    return choose(fake_op(), {shape}, {}).reduction;
+  };
+  CHECK(chosen(1.004) == config{64});
+  CHECK(chosen(1.006) == config{32});
+}
+
+TEST_CASE("freeze: published times are those of the run-off") {
+  auto shape = at(64, {ran({32, 1, 0}, 1)});
+  for (int r = 0; r < 40; ++r) shape.finalists[0].us[std::size_t(r)] = 10 + 0.1 * r, shape.default_us[std::size_t(r)] = 20 + 0.2 * r;
+  const auto got = freeze_cols(fake_op(), 4096, {shape}, {}).rows[0].evidence;
+  CHECK(got.median_us == doctest::Approx(11.95));
+  CHECK(got.ci_low_us < 11.95);
+  CHECK(got.ci_low_us > 10.5);
+  CHECK(got.ci_high_us > 11.95);
+  CHECK(got.ci_high_us < 13.4);
+  CHECK(got.rounds == 40);
+  CHECK(got.vs_default == doctest::Approx(2));
+}
+
+TEST_CASE("freeze: the order of shapes and finalists does not matter") {
+  std::vector<shape_result> shapes = {at(64, {ran({32, 1, 0}, 1.0), ran({32, 2, 0}, 1.003), ran({64, 2, 0}, 1.0)}),
+                                      at(512, {ran({32, 2, 0}, 1.0), ran({32, 1, 0}, 1.2), ran({64, 2, 0}, 1.0)})};
+  const auto one = freeze_cols(fake_op(), 4096, shapes, {});
+  std::swap(shapes[0], shapes[1]);
+  for (auto& each : shapes) std::reverse(each.finalists.begin(), each.finalists.end());
+  CHECK(freeze_cols(fake_op(), 4096, shapes, {}) == one);
+}
+
+TEST_CASE("freeze: a file with too many configs widens the band as far as needed, and says so") {
+  // Each row count has a fastest of its own; the shared ones lose 1.2 % and 4 %.
+  const auto wide = [](std::int64_t cols) {
+    return cols_result{cols, {at(64, {ran({32, 1, 0}, 1.0), ran({32, 4, 0}, 1.012)}),
+                              at(512, {ran({32, 2, 0}, 1.0), ran({32, 4, 0}, 1.012)})}};
+  };
+  std::vector<std::string> notes;
+  auto entries = freeze_all(fake_op(), {wide(128), wide(64)}, {}, 2, notes);
+  REQUIRE(entries.size() == 2);
+  CHECK(entries[0].lo == 64);
+  CHECK(text(entries[0].rows[0].schedule) == "tile_rows=1 fault=none ");
+  CHECK_FALSE(entries[0].merge_band);
+  CHECK(notes.empty());
+
+  entries = freeze_all(fake_op(), {wide(64), wide(128)}, {}, 1, notes);
+  for (const auto& entry : entries) {
+    CHECK(*entry.merge_band == 1.015);
+    for (const auto& rows : entry.rows) {
+      CHECK(text(rows.schedule) == "tile_rows=4 fault=none ");
+      CHECK(*rows.merge_cost == doctest::Approx(1.012));
+    }
+  }
+  CHECK(notes == std::vector<std::string>{"the file would have 2 configs, more than 1: row counts may lose up to 1.5 %, "
+                                          "not 1 %, to share one, which leaves 1"});
+
+  // Of three that the file keeps from before nothing can be saved; one that is there already is used.
+  notes.clear();
+  entries = freeze_all(fake_op(), {wide(64)}, {{64, 1, 0}, {64, 2, 0}, {32, 4, 0}}, 3, notes);
+  CHECK(*entries[0].merge_band == 1.015);
+  CHECK(text(entries[0].rows[1].schedule) == "tile_rows=4 fault=none ");
+  notes.clear();
+  entries = freeze_all(fake_op(), {{64, {at(64, {ran({32, 1, 0}, 1)})}}}, {{64, 1, 0}}, 1, notes);
+  CHECK_FALSE(entries[0].merge_band);
+  REQUIRE(notes.size() == 1);
+  CHECK(notes[0].starts_with("the file has 2 configs, more than 1"));
 }
 
 TEST_CASE("freeze: no reduction at every row count is an error") {

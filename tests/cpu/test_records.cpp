@@ -113,6 +113,21 @@ TEST_CASE("a config's values are read as they stand") {
   CHECK(c.provenance.candidates.implausible == 2);
 }
 
+TEST_CASE("what merging cost is read where it is on record, and written again") {
+  const auto with = replaced(replaced(valid_text(), "measured_rows: 64\n", "measured_rows: 64\n        merge_cost: 1.0088\n"),
+                             "at_rows: 0}\n", "at_rows: 0}\n    merge_band: 1.015\n");
+  const auto c = parse_config(with, "f.yaml");
+  CHECK(*c.cols[1].rows[0].merge_cost == 1.0088);
+  CHECK_FALSE(c.cols[1].rows[1].merge_cost);
+  CHECK(*c.cols[0].merge_band == 1.015);
+  CHECK_FALSE(c.cols[1].merge_band);
+  CHECK(write_config(c) == with);
+  CHECK(fault("measured_rows: 64\n", "measured_rows: 64\n        merge_cost: 0.99\n") ==
+        "f.yaml:22: cols[1].rows[0].merge_cost is 0.99; expected a finite number from 1");
+  CHECK(fault("at_rows: 0}\n", "at_rows: 0}\n    merge_band: \"1\"\n") ==
+        "f.yaml:10: cols[0].merge_band is \"1\"; expected a finite number from 1");
+}
+
 TEST_CASE("the writer sorts cols and rows") {
   auto c = parse_config(valid_text(), "f.yaml");
   std::swap(c.cols[0], c.cols[1]);
@@ -148,7 +163,7 @@ TEST_CASE("each fault in a config is told with file, line, key, value and what w
         "l2_bytes, driver");
   CHECK(fault("  - cols: 8192\n", "  - cols: 8192\n    note: \"x\"\n") ==
         "f.yaml:16: unknown key 'cols[1].note' with value \"x\"; expected only cols, reduction, "
-        "invariance_cost, rows");
+        "invariance_cost, merge_band, rows");
   CHECK(fault("dtype: \"bf16\"\n", "dtype: \"bf16\"\ndtype: \"f32\"\n") ==
         "f.yaml:4: duplicate key 'dtype' with value \"f32\"; expected it once, as on line 3");
   CHECK(fault("lanes: 256,", "lanes: 256, lanes: 128,") ==

@@ -141,3 +141,33 @@ TEST_CASE("what has no statistic is refused by the argument's name") {
   CHECK_THROWS_WITH_AS(paired_ratio(numbers{1e300}, numbers{1e-300}, 1),
                        doctest::Contains("denominator[0] is too small"), std::invalid_argument);
 }
+
+TEST_CASE("the sign test's interval has the order statistics of the binomial table") {
+  std::vector<double> us, ones(40, 1.0);
+  for (int i = 1; i <= 40; ++i) us.push_back(i);
+  const auto found = sign_test_ratio(us, ones);  // 2 P(B(40, 1/2) < 14) = 0.038, < 15: 0.081
+  CHECK(found.low == 14);
+  CHECK(found.high == 27);
+  CHECK(found.median == doctest::Approx(std::sqrt(20.0 * 21)));
+  const auto strict = sign_test_ratio(us, ones, 1 - 0.05 / 32);  // < 11: 0.00222, < 10: 0.00068
+  CHECK(strict.low == 10);
+  CHECK(strict.high == 31);
+}
+
+TEST_CASE("the sign test turned round is the same, and of too few rounds proves nothing") {
+  const std::vector<double> a = {1, 2, 3, 4, 5, 6}, b = {2, 2, 2, 2, 2, 2};
+  const auto there = sign_test_ratio(a, b), back = sign_test_ratio(b, a);
+  CHECK(there.low == doctest::Approx(1 / back.high));
+  CHECK(there.high == doctest::Approx(1 / back.low));
+  CHECK(there.median == doctest::Approx(1 / back.median));
+  const std::vector<double> few = {3, 3, 3, 3, 3}, one = {1, 1, 1, 1, 1};
+  CHECK(sign_test_ratio(few, one).low == 0);
+  CHECK(std::isinf(sign_test_ratio(few, one).high));
+  CHECK(sign_test_ratio(few, one).median == 3);
+}
+
+TEST_CASE("the sign test refuses what has no logarithm or level") {
+  const std::vector<double> a = {1, -1}, b = {1, 1};
+  CHECK_THROWS_WITH(sign_test_ratio(a, b), "a ratio is -1.000000; expected times above 0");
+  CHECK_THROWS_WITH(sign_test_ratio(b, b, 1), "level is 1.000000; expected a number between 0 and 1");
+}
