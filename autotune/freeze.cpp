@@ -109,10 +109,12 @@ reduction_choice choose_reduction(const op& of, const std::vector<race>& races) 
 const arm* lasting_incumbent(const race& here, const config& reduction) {
   const auto* old = here.find(here.from->incumbent);
   if (old == nullptr || old->reduction != reduction) return nullptr;
-  const auto rivals = std::count_if(here.arms.begin(), here.arms.end(), [&](const arm& a) { return a.reduction == reduction; }) - 1;
-  const bool beaten = std::any_of(here.arms.begin(), here.arms.end(), [&](const arm& each) {
-    return each.reduction == reduction && race_of(*old, each, static_cast<std::size_t>(rivals)).slower();
-  });
+  std::vector<const arm*> rivals;
+  for (const auto& each : here.arms) {
+    if (each.reduction == reduction && &each != old) rivals.push_back(&each);
+  }
+  const bool beaten = std::any_of(rivals.begin(), rivals.end(),
+                                  [&](const arm* each) { return race_of(*old, *each, rivals.size()).slower(); });
   return beaten ? nullptr : old;
 }
 
@@ -127,10 +129,10 @@ std::vector<config> choose_schedules(const std::vector<race>& races, const confi
     for (const auto& each : races[s].arms) {
       if (each.reduction != reduction) continue;
       const auto loss = race_of(each, best);
-      const bool tied = loss.within();
       auto& mine = contenders[each.ran->values];
       mine.threads = std::max(mine.threads, each.ran->threads);
-      if (tied || loss.ratio <= band) mine.at[s] = {tied ? 0 : std::llround((loss.ratio - 1) * 1e6), tied};
+      if (loss.within()) mine.loss[s] = 0;
+      else if (loss.ratio <= band) mine.loss[s] = std::max(1ll, std::llround((loss.ratio - 1) * 1e6));
     }
   }
   for (auto& [values, mine] : contenders) {
@@ -144,8 +146,8 @@ std::vector<config> choose_schedules(const std::vector<race>& races, const confi
   // The incumbents that stay are the only choice at their row counts, and free at the others.
   for (std::size_t s = 0; s < races.size(); ++s) {
     if (stays[s] == nullptr) continue;
-    for (auto& [values, mine] : contenders) mine.at.erase(s);
-    contenders[stays[s]->ran->values].at[s] = {0, true};
+    for (auto& [values, mine] : contenders) mine.loss.erase(s);
+    contenders[stays[s]->ran->values].loss[s] = 0;
   }
   return smallest_cover(contenders, races.size());
 }
@@ -154,12 +156,14 @@ std::string major_of(const std::string& version) { return version.substr(0, vers
 
 }  // namespace
 
-frozen_choice choose(const op& of, std::vector<shape_result> shapes, const std::vector<config>& elsewhere, double band) {
+frozen_choice choose(const op& of, std::vector<shape_result> shapes, const std::vector<config>& elsewhere,
+                     double band) {
   if (shapes.empty()) throw std::invalid_argument("shapes is empty; expected the run-off of at least one row count");
   sort_by_rows(shapes);
   const auto races = races_of(of, shapes);
   const auto reduction = choose_reduction(of, races);
-  return {reduction.values, reduction.worst, reduction.at_rows, choose_schedules(races, reduction.values, elsewhere, band)};
+  return {reduction.values, reduction.worst, reduction.at_rows,
+          choose_schedules(races, reduction.values, elsewhere, band)};
 }
 
 cols_entry freeze_cols(const op& of, std::int64_t cols, std::vector<shape_result> shapes,
@@ -229,7 +233,9 @@ std::vector<cols_entry> freeze_all(const op& of, std::vector<cols_result> result
   std::vector<config> known = elsewhere;
   for (const auto& each : results) {
     entries.push_back(freeze_cols(of, each.cols, each.shapes, known, used));
-    for (const auto& rows : entries.back().rows) known.push_back(config_from(of, entries.back().reduction, rows.schedule));
+    for (const auto& rows : entries.back().rows) {
+      known.push_back(config_from(of, entries.back().reduction, rows.schedule));
+    }
   }
   return entries;
 }

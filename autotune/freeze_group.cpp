@@ -40,10 +40,12 @@ std::vector<config> configs_in(const op& of, const frozen_config& file) {
 }
 
 bool same_choice(const cols_entry& one, const cols_entry& other) {
-  return one.lo == other.lo && one.hi == other.hi && one.reduction == other.reduction && one.merge_band == other.merge_band &&
-         std::equal(one.rows.begin(), one.rows.end(), other.rows.begin(), other.rows.end(), [](const auto& a, const auto& b) {
-           return a.lo == b.lo && a.hi == b.hi && a.schedule == b.schedule;
-         });
+  const auto same_rows = [](const rows_entry& a, const rows_entry& b) {
+    return a.lo == b.lo && a.hi == b.hi && a.schedule == b.schedule;
+  };
+  return one.lo == other.lo && one.hi == other.hi && one.reduction == other.reduction &&
+         one.merge_band == other.merge_band &&
+         std::equal(one.rows.begin(), one.rows.end(), other.rows.begin(), other.rows.end(), same_rows);
 }
 
 void print_entry(const std::string& name, const cols_entry& entry) {
@@ -131,16 +133,17 @@ void freeze_groups(const std::string& out, const std::string& table, const op& o
     // Only what survives the merge: values of other axes would not even convert.
     auto kept = merge(fresh, *before, notes);
     std::erase_if(kept.cols, [&](const auto& c) {
-      return std::any_of(results.begin(), results.end(), [&](const auto& each) { return c.lo <= each.cols && each.cols <= c.hi; });
+      return std::any_of(results.begin(), results.end(),
+                         [&](const auto& each) { return c.lo <= each.cols && each.cols <= c.hi; });
     });
     elsewhere = configs_in(of, kept);
     notes.clear();
   }
   fresh.cols = freeze_all(of, results, elsewhere, max_configs, notes);
   for (const auto& entry : fresh.cols) {
-    const bool shown = entry.lo != results.back().cols && before &&
-                       std::any_of(before->cols.begin(), before->cols.end(), [&](const auto& old) { return same_choice(old, entry); });
-    if (!shown) print_entry(file.kernel + " " + file.dtype + ", cols " + std::to_string(entry.lo), entry);
+    const bool as_before = before && std::any_of(before->cols.begin(), before->cols.end(),
+                                                 [&](const auto& old) { return same_choice(old, entry); });
+    if (entry.lo == results.back().cols || !as_before) print_entry(file.kernel + " " + file.dtype + ", cols " + std::to_string(entry.lo), entry);
   }
   if (before) fresh = merge(fresh, *before, notes);
   atomic_write(path, write_config(fresh));
@@ -157,7 +160,9 @@ std::vector<incumbent> frozen_before(const std::string& out, const op& of, std::
   std::vector<incumbent> found;
   for (const auto& each : before.cols) {
     if (cols < each.lo || each.hi < cols) continue;
-    for (const auto& rows : each.rows) found.push_back({rows.lo, rows.hi, config_from(of, each.reduction, rows.schedule)});
+    for (const auto& rows : each.rows) {
+      found.push_back({rows.lo, rows.hi, config_from(of, each.reduction, rows.schedule)});
+    }
   }
   return found;
 }

@@ -20,13 +20,12 @@ struct block {
 };
 
 std::optional<cost> price_of(const contender& each, unsigned rows) {
-  const bool alone = (rows & (rows - 1)) == 0;
   cost price = {each.free ? 0 : 1, 0, each.known ? 0 : 1, each.incumbent ? 0 : 1, each.threads};
   for (std::size_t s = 0; rows >> s != 0; ++s) {
     if ((rows >> s & 1) == 0) continue;
-    const auto found = each.at.find(s);
-    if (found == each.at.end() || (alone && !each.free && !found->second.tied)) return std::nullopt;
-    price[1] += found->second.loss_ppm;
+    const auto found = each.loss.find(s);
+    if (found == each.loss.end()) return std::nullopt;
+    price[1] += found->second;
   }
   return price;
 }
@@ -58,7 +57,7 @@ std::vector<config> cover(const std::map<config, contender>& contenders, std::si
       if (!best[rows].possible || price < best[rows].price) best[rows] = {price, first, true};
     }
   }
-  if (!best[all].possible) throw std::logic_error("smallest_cover: a row count has no contender that is tied there");
+  if (!best[all].possible) throw std::logic_error("smallest_cover: a row count has no contender");
   std::vector<config> found(row_counts);
   for (unsigned rows = all; rows != 0; rows ^= best[rows].first) {
     for (std::size_t s = 0; s < row_counts; ++s) {
@@ -80,11 +79,11 @@ std::vector<config> smallest_cover(const std::map<config, contender>& contenders
     const auto count = std::min(piece, row_counts - begin);
     auto here = left;
     for (auto& [values, each] : here) {
-      std::map<std::size_t, offer> at;
-      for (const auto& [s, what] : each.at) {
-        if (s >= begin && s < begin + count) at[s - begin] = what;
+      std::map<std::size_t, std::int64_t> loss;
+      for (const auto& [s, ppm] : each.loss) {
+        if (s >= begin && s < begin + count) loss[s - begin] = ppm;
       }
-      each.at = std::move(at);
+      each.loss = std::move(loss);
     }
     for (const auto& values : cover(here, count)) {
       found.push_back(values);
