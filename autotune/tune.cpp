@@ -24,6 +24,7 @@
 #include "core/context.hpp"
 #include "core/fingerprint.hpp"
 #include "core/records.hpp"
+#include "core/stats.hpp"
 
 namespace capstone::tools {
 namespace fs = std::filesystem;
