@@ -3,6 +3,8 @@
 
 #include "claims/model.hpp"
 
+#include <cuda_occupancy.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -77,7 +79,7 @@ double between(const std::vector<counted_copy>& points, double x, X x_of, Y y_of
   return y_of(points.back());
 }
 
-int max_warps(int cc) { return cc == 86 || cc == 87 || cc == 89 || cc == 120 || cc == 121 ? 48 : 64; }
+int max_warps(int cc) { return cc == 86 || cc == 87 || cc == 89 || cc / 10 == 11 || cc / 10 == 12 ? 48 : 64; }
 
 double half_width(const counter_prediction& c) { return (c.high - c.low) / 2; }
 
@@ -100,12 +102,33 @@ void exclude(const std::vector<rival_values>& rivals, prediction& p) {
 }  // namespace
 
 int blocks_per_sm(int cc, int registers, int threads, std::int64_t smem_bytes) {
-  const int warps = (threads + 31) / 32;
-  const int per_warp = (std::max(registers, 16) + 7) / 8 * 8 * 32;
-  int blocks = std::min(max_warps(cc) / warps, 65536 / (per_warp * warps));
-  blocks = std::min(blocks, max_warps(cc) == 48 ? 24 : 32);
-  const std::int64_t smem = cc / 10 == 9 || cc / 10 == 10 ? 228 * 1024 : cc == 80 ? 164 * 1024 : 100 * 1024;
-  return static_cast<int>(std::min<std::int64_t>(blocks, smem / (smem_bytes + 1024)));  // 1 KB is the driver's
+  // What only a device can tell is said here; how it is shared out (registers a sub-partition, the
+  // units of both, the most blocks and barriers) is NVIDIA's own header.
+  constexpr int registers_of_sm = 65536, driver_smem = 1024;
+  const int major = cc / 10;
+  const int smem_of_sm = (major >= 9 && major <= 11 ? 228 : cc == 80 || cc == 87 ? 164 : 100) * 1024;
+  cudaOccDeviceProp sm;
+  sm.computeMajor = major;
+  sm.computeMinor = cc % 10;
+  sm.maxThreadsPerBlock = 1024;
+  sm.maxThreadsPerMultiprocessor = 32 * max_warps(cc);
+  sm.regsPerBlock = sm.regsPerMultiprocessor = registers_of_sm;
+  sm.warpSize = 32;
+  sm.numSms = 1;
+  sm.sharedMemPerMultiprocessor = smem_of_sm;
+  sm.sharedMemPerBlock = sm.sharedMemPerBlockOptin = smem_of_sm - driver_smem;
+  sm.reservedSharedMemPerBlock = driver_smem;
+  cudaOccFuncAttributes kernel;
+  kernel.maxThreadsPerBlock = sm.maxThreadsPerBlock;
+  kernel.numRegs = registers;
+  kernel.sharedSizeBytes = std::size_t(smem_bytes);
+  kernel.numBlockBarriers = 1;
+  const cudaOccDeviceState no_preference;
+  cudaOccResult fit;
+  if (const cudaOccError error = cudaOccMaxActiveBlocksPerMultiprocessor(&fit, &sm, &kernel, &no_preference, threads, 0); error != CUDA_OCC_SUCCESS)
+    throw std::runtime_error(text("cc is %d, registers %d, threads %d, smem_bytes %lld; expected what this toolkit's cuda_occupancy.h knows (its error %d)", cc,
+                                  registers, threads, static_cast<long long>(smem_bytes), int(error)));
+  return fit.activeBlocksPerMultiprocessor;
 }
 
 void apply_model(const model_inputs& in, prediction& p) {

@@ -32,7 +32,8 @@ void apply_model(const model_inputs& in, prediction& p);
 /// that every interval would also fit.
 std::string why_cannot_fail(const prediction& p);
 
-/// Blocks of a kernel that fit one SM.
+/// Blocks of a kernel that fit one SM, by NVIDIA's cuda_occupancy.h; 0 where not even one does.
+/// Throws std::runtime_error for a device that the toolkit's header does not know.
 int blocks_per_sm(int cc, int registers, int threads, std::int64_t smem_bytes);
 
 }  // namespace capstone::claims

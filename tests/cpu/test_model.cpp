@@ -124,13 +124,51 @@ TEST_CASE("model: intervals are as narrow as promised for large calls") {
   CHECK((p.high_us - p.low_us) / 2 <= 0.05 * p.expected_us);
 }
 
-TEST_CASE("model: blocks that fit an SM") {
-  CHECK(blocks_per_sm(90, 40, 256, 264) == 6);
-  CHECK(blocks_per_sm(90, 32, 1024, 0) == 2);
-  CHECK(blocks_per_sm(90, 255, 256, 0) == 1);
-  CHECK(blocks_per_sm(90, 32, 64, 0) == 32);
-  CHECK(blocks_per_sm(90, 32, 256, 100 * 1024) == 2);
-  CHECK(blocks_per_sm(120, 32, 256, 0) == 6);
+TEST_CASE("model: blocks that fit an SM, by registers, threads, shared memory and architecture") {
+  struct row {
+    int cc, registers, threads, smem_bytes, blocks;
+  };
+  // A quarter of an SM holds floor(16384 / a warp's registers) warps, which come in units of 256; a
+  // block takes its shared memory and 1 KB, in units of 128 bytes. By hand, in this order:
+  for (const row& r : std::vector<row>{
+           {90, 32, 1024, 0, 2},            // 64 warps of 32
+           {90, 32, 64, 0, 32},             // the most blocks
+           {90, 40, 256, 264, 6},           // 1280 a warp: 4 x 12 = 48 warps, and floor(65536 / 1280) = 51 too gives 6 of 8
+           {90, 40, 96, 0, 16},             // 48 warps of 3, where 51 would be 17
+           {90, 40, 32, 0, 32},             // 48 warps of 1, the most blocks are fewer
+           {90, 56, 64, 0, 18},             // 1792 a warp: 4 x 9 = 36 warps of 2
+           {90, 72, 128, 0, 7},             // 2304 a warp: 4 x 7 = 28 warps of 4
+           {90, 88, 192, 0, 3},             // 2816 a warp: 4 x 5 = 20 warps of 6, where 23 would be 3 as well
+           {90, 88, 32, 0, 20},             // ... of 1, where 23 would be 23
+           {90, 168, 384, 0, 1},            // 5376 a warp: 4 x 3 = 12 warps of 12
+           {90, 33, 128, 0, 12},            // 33 are 40
+           {90, 255, 256, 0, 1},            // 8192 a warp: 4 x 2 = 8 warps of 8
+           {90, 255, 288, 0, 0},            // 9 warps
+           {90, 32, 256, 100 * 1024, 2},    // 228 KB of 101
+           {90, 32, 256, 227 * 1024, 1},    // all of it
+           {90, 32, 256, 227 * 1024 + 1, 0},
+           {90, 32, 256, 113 * 1024, 2},    // 114 KB twice is 228
+           {90, 32, 256, 113 * 1024 + 1, 1},
+           {80, 32, 256, 81 * 1024, 2},     // 164 KB of 82
+           {80, 32, 64, 0, 32},
+           {86, 32, 64, 0, 16},             // the most blocks of GA10x
+           {86, 32, 256, 0, 6},             // 48 warps
+           {86, 32, 128, 49 * 1024, 2},     // 100 KB of 50
+           {89, 32, 64, 0, 24},
+           {100, 40, 96, 0, 16},
+           {100, 32, 256, 113 * 1024, 2},
+           {120, 32, 256, 0, 6},
+           {120, 32, 32, 0, 24},
+           {120, 40, 96, 0, 16},            // 48 warps by both
+           {120, 88, 32, 0, 20},
+       }) {
+    CAPTURE(r.cc);
+    CAPTURE(r.registers);
+    CAPTURE(r.threads);
+    CAPTURE(r.smem_bytes);
+    CHECK(blocks_per_sm(r.cc, r.registers, r.threads, r.smem_bytes) == r.blocks);
+  }
+  CHECK_THROWS_WITH(blocks_per_sm(990, 32, 256, 0), doctest::Contains("cc is 990"));
 }
 
 TEST_CASE("predict: writes what can fail, once; a successor needs a reason and names what it follows") {
