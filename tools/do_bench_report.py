@@ -128,13 +128,14 @@ def flow(value):
 
 
 def record_text(record, indent=0):
-    """Canonical YAML: keys in the order given; a list of dicts in block style, all else in one line."""
+    """Canonical YAML: keys in the order given; a list of dicts in block style where one of them
+    holds such a list, all else in one line."""
     lines, space = [], " " * indent
     for key, value in record.items():
         if isinstance(value, list) and value and isinstance(value[0], dict):
             lines.append(f"{space}{key}:")
             for item in value:
-                if any(isinstance(v, list) for v in item.values()):
+                if any(isinstance(v, list) and v and isinstance(v[0], dict) for v in item.values()):
                     body = record_text(item, indent + 4)
                     lines.append(space + "  - " + body[indent + 4:].rstrip("\n"))
                 else:
