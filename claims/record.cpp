@@ -70,6 +70,8 @@ void write_arm(yaml_writer& w, const arm_row& row) {
   w.field("ms", row.ms).field("low", row.low).field("high", row.high);
   if (row.speedup) write_band(w, "speedup", *row.speedup);
   if (!row.spread.empty()) w.list("spread", row.spread);
+  if (!row.kernels.empty()) w.list("kernels", row.kernels);
+  if (row.do_bench_ms > 0) w.field("do_bench_ms", row.do_bench_ms);
   w.end();
 }
 
@@ -82,6 +84,11 @@ arm_row read_arm(const yaml_reader& at) {
     if (row.spread.size() != 4 || !std::is_sorted(row.spread.begin(), row.spread.end()))
       at.at("spread").fail("four times, ascending");
   }
+  if (at.has("kernels")) {
+    row.kernels = at.get_strings("kernels");
+    if (row.kernels.empty()) at.at("kernels").fail("the names of the kernels that ran");
+  }
+  if (at.has("do_bench_ms")) row.do_bench_ms = at.get_double("do_bench_ms", 0);
   if (row.speedup.has_value() == (row.name == own_name))
     at.fail("a speedup for every arm but capstone");
   return row;
@@ -99,7 +106,15 @@ void write_comparison(yaml_writer& w, const comparison& c) {
   write_band(w, "floor_target", c.floor_target);
   w.begin("arms", yaml_style::block_list);
   for (const arm_row& row : c.arms) write_arm(w, row);
-  w.end().end();
+  w.end();
+  if (!c.suite.empty()) w.field("suite", c.suite);
+  if (!c.absent.empty()) {
+    w.begin("absent", yaml_style::block_list);
+    for (const absent_peer& p : c.absent)
+      w.begin(yaml_style::flow_map).field("name", p.name).field("version", p.version).field("reason", p.reason).end();
+    w.end();
+  }
+  w.end();
 }
 
 comparison read_comparison(const yaml_reader& at) {
@@ -123,6 +138,16 @@ comparison read_comparison(const yaml_reader& at) {
   for (const yaml_reader& arm : at.get_list("arms")) c.arms.push_back(read_arm(arm));
   for (const char* name : {own_name, twin_name, floor_name})
     if (c.find(name) == nullptr) at.at("arms").fail("an arm named " + std::string(name));
+  if (at.has("suite")) c.suite = at.get_string("suite");
+  if (at.has("absent"))
+    for (const yaml_reader& peer : at.get_list("absent")) {
+      c.absent.push_back({peer.get_string("name"), peer.get_string("version"), peer.get_string("reason")});
+      if (c.absent.back().reason.empty()) peer.at("reason").fail("why it was not raced");
+      if (c.find(c.absent.back().name) != nullptr) peer.at("name").fail("a peer that is not among the arms");
+    }
+  if (c.is_race())  // a time without the kernel that took it could be another library's
+    for (const arm_row& row : c.arms)
+      if (row.name != floor_name && row.kernels.empty()) at.at("arms").fail("kernels for every arm but the floor");
   if (at.get_bool("void") != c.is_void())
     at.at("void").fail(std::string(c.is_void() ? "true" : "false") + ", as its A/A interval says");
   return c;
@@ -226,6 +251,10 @@ const arm_row* comparison::find(const std::string& name) const {
   const auto found =
       std::find_if(arms.begin(), arms.end(), [&](const arm_row& a) { return a.name == name; });
   return found == arms.end() ? nullptr : &*found;
+}
+
+bool comparison::is_race() const {
+  return !absent.empty() || std::any_of(arms.begin(), arms.end(), [](const arm_row& a) { return !a.kernels.empty(); });
 }
 
 bool comparison::is_void() const {

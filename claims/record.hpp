@@ -84,6 +84,13 @@ struct arm_row {
   double ms = 0, low = 0, high = 0;
   std::optional<ratio_band> speedup;
   std::vector<double> spread = {};  ///< ms, of the rounds: 5, 25, 75 and 95 %; empty in older records
+  std::vector<std::string> kernels = {};  ///< that ran, as the profiler names them; in races of `tools/race`
+  double do_bench_ms = 0;                 ///< by Triton's do_bench, beside; 0: not measured
+};
+
+/// A peer that was not raced.
+struct absent_peer {
+  std::string name, version, reason;
 };
 
 inline constexpr const char* own_name = "capstone";
@@ -106,7 +113,11 @@ struct comparison {
   std::int64_t other_processes = -1;  ///< -1: not known
   ratio_band floor_target;            ///< capstone / floor
   std::vector<arm_row> arms;
+  std::string suite;                ///< of the op, "" where none; in races of `tools/race`
+  std::vector<absent_peer> absent;  ///< in races of `tools/race`
 
+  /// From `tools/race`: against other libraries, where `bench` races baselines of our own.
+  bool is_race() const;
   const arm_row* find(const std::string& name) const;
   /// The A/A interval lies wholly outside 1 +- 0.5 %: nothing is claimed from it.
   bool is_void() const;

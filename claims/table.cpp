@@ -12,6 +12,7 @@
 #include <stdexcept>
 
 #include "claims/profile_rows.hpp"
+#include "claims/race_table.hpp"
 #include "claims/sentence.hpp"
 
 namespace capstone::claims {
@@ -162,6 +163,17 @@ std::vector<claim_row> rows_of(const session_record& record, const std::string& 
       row.high = format_double(arm.speedup->high);
       rows.push_back(row);
     }
+  for (const comparison& c : record.comparisons)
+    for (const absent_peer& peer : c.absent) {
+      claim_row row = row_for(record.device.id, c.kernel, c.dtype, c.what, record.run.session, name);
+      row.claim = "not raced";
+      row.value = peer.reason;
+      row.unit = "reason";
+      row.baseline = peer.name;
+      for (char& ch : row.value)
+        if (ch == '\t' || ch == '\n') ch = ' ';
+      rows.push_back(row);
+    }
   return rows;
 }
 
@@ -227,6 +239,7 @@ std::string markdown(const std::vector<session_record>& sessions) {
   std::map<std::string, int> voids;
   for (const session_record& session : sessions)  // sorted by date, so the latest one stays
     for (const comparison& c : session.comparisons) {
+      if (c.is_race()) continue;  // against others, in a table of their own
       voids[session.device.id] += c.is_void() ? 1 : 0;
       auto& shapes = devices[session.device.id][{c.kernel, c.dtype}];
       if (!c.is_void()) shapes[shape_text(c.what)] = &c;
@@ -265,7 +278,7 @@ std::string table_text(const std::string& evidence, const std::string& device, t
     for (claim_row& row : rows_of(read_profile(path), name)) rows.push_back(std::move(row));
   std::string text;
   if (form == table_form::tsv) text = tsv(rows);
-  if (form == table_form::markdown) text = markdown(sessions);
+  if (form == table_form::markdown) text = markdown(sessions) + race_markdown(sessions);
   if (form == table_form::sentences) {
     text = "device\tkernel\tdtype\tbaseline\tkind\tsentence\n";
     for (const speed_sentence& s : speed_sentences(sessions, verified, newest_predictions(evidence)))

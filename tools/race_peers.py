@@ -258,18 +258,48 @@ def why_foreign(name, pattern, kernels):
     return f"{name} ran kernels of another library: {', '.join(sorted(set(kernels)))}; expected /{pattern}/"
 
 
-def why_wrong(name, output, actual, expected, unit_roundoff):
-    """"" unless an element is off by more than five roundings to its type (as claims bench allows its
-    baselines) or is not finite. Tensors or lists of floats."""
-    pairs = zip(actual, expected, strict=True) if isinstance(actual, list) else None
-    if pairs is None:
-        bound = max(5 * unit_roundoff, 1e-5) * expected.abs() + 1e-6
-        worst = ((actual.double() - expected).abs() / bound).nan_to_num(nan=1e30).max().item()
-    else:
-        worst = 0.0
-        for a, e in pairs:
-            ratio = abs(a - e) / (max(5 * unit_roundoff, 1e-5) * abs(e) + 1e-6)
-            worst = max(worst, 1e30 if ratio != ratio else ratio)
-    if worst <= 1:
-        return ""
-    return f"{name}: {output} is off by {worst:.3g} times what five roundings allow, against float64"
+def why_wrong(name, ratios):
+    """"" unless an output is off by more than is allowed; `ratios`: {output: the worst error over its bound}."""
+    for output, worst in ratios.items():
+        if not worst <= 1:
+            return f"{name}: {output} is off by {worst:.3g} times what five roundings allow, against float64"
+    return ""
+
+
+def reason_of(error):
+    words = str(error).strip().splitlines()
+    if isinstance(error, Absent):
+        return words[0]
+    return f"{type(error).__name__}: {words[0] if words else 'no reason given'}"[:300]
+
+
+def judge(peer, ratios_of, kernels_of):
+    """What a probe says: {ran, version, kernels, reason}. `ratios_of()` runs one call and compares it with
+    float64, `kernels_of()` names the kernels of one call."""
+    found = {"ran": False, "version": "", "kernels": [], "reason": ""}
+    try:
+        found["version"] = peer.version()
+        found["reason"] = why_wrong(peer.name, ratios_of())
+        if not found["reason"]:
+            found["kernels"] = kernels_of()
+            found["reason"] = why_foreign(peer.name, peer.kernels, found["kernels"])
+    except Exception as error:  # whatever a foreign library raises is its reason
+        found["reason"] = reason_of(error)
+    found["ran"] = not found["reason"]
+    return found
+
+
+def line_up(probed, make):
+    """(arms, absent) of one race from {name: what its probe found}; `make(name, found)` checks once more, in
+    this process, and gives the arm."""
+    arms, absent = [], []
+    for name, found in probed.items():
+        reason = found["reason"]
+        if found["ran"]:
+            try:
+                arms.append(make(name, found))
+            except Exception as error:
+                reason = "in the race: " + reason_of(error)
+        if reason:
+            absent.append({"name": name, "version": found["version"], "reason": reason})
+    return arms, absent

@@ -155,7 +155,8 @@ def is_void(twin):
 
 def comparison(what, arms, timed, seed, absent):
     """One entry of a session record. `what`: kernel, dtype, rounding, shape, match, fallback, config (a dict),
-    bytes, other_processes. `absent`: [{name, reason}], the peers that were not raced."""
+    bytes, other_processes and, if it has one, its
+    suite. `absent`: [{name, version, reason}], the peers that were not raced."""
     own = next(i for i, arm in enumerate(arms) if arm.name == OWN)
     floor = min((i for i, arm in enumerate(arms) if arm.is_floor), key=lambda i: median(timed.us[i]))
     rows, void = [], False
@@ -187,6 +188,8 @@ def comparison(what, arms, timed, seed, absent):
              "watts": median(timed.watts) if timed.watts else 0,
              "other_processes": what["other_processes"], "void": void,
              "floor_target": paired_ratio(timed.us[own], timed.us[floor], seed), "arms": rows}
+    if what.get("suite"):
+        entry["suite"] = what["suite"]
     if absent:
         entry["absent"] = absent
     return entry

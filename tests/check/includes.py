@@ -71,6 +71,10 @@ class Tree:
             return None if path.name in SPEC_EXAMPLES else "only " + " and ".join(SPEC_EXAMPLES) + " show a spec"
         if is_library(name) or is_standard(name) or is_cuda(name):
             return None
+        if "pytorch" in path.parts:  # the kernels stay apart from PyTorch's headers: two compilers
+            if "/" not in name or (path.suffix == ".cpp" and name.startswith(("ATen/", "c10/", "torch/"))):
+                return None
+            return "examples/pytorch/ may include PyTorch's headers in its .cpp alone"
         return "examples/ may include capstone/, CUDA's and the standard headers"
 
     def tests(self, path, name):
@@ -121,6 +125,8 @@ CLEAN = {
     "examples/a.cu": "#include <capstone/fused.cuh>\n#include <cstdio>\n",
     "examples/own_kernel.cu": "#include \"core/spec.hpp\"\n",
     "examples/wrong_model.cu": "#include \"core/spec.hpp\"\n",
+    "examples/pytorch/a/binding.cpp": "#include <torch/library.h>\n#include \"kernels.hpp\"\n",
+    "examples/pytorch/a/kernels.cu": "#include <capstone/fused.cuh>\n#include \"kernels.hpp\"\n",
     "tests/host/edge.cpp": "#include <capstone/fused.cuh>\n#include \"tests/skip.hpp\"\n",
 }
 PLANTS = {
@@ -140,6 +146,8 @@ PLANTS = {
     "claims/bench.cpp": ["#include \"autotune/space.hpp\"", "#include <nvrtc.h>"],
     "examples/a.cu": ["#include \"core/spec.hpp\"", "#include \"specs/rms_norm.cu\"",
                       "#include \"autotune/space.hpp\""],
+    "examples/pytorch/a/binding.cpp": ["#include \"core/spec.hpp\"", "#include \"claims/bench.hpp\""],
+    "examples/pytorch/a/kernels.cu": ["#include <ATen/core/Tensor.h>", "#include <torch/extension.h>"],
     "tests/host/edge.cpp": ["#include \"core/compare.hpp\""],
 }
 

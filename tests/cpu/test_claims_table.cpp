@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "claims/bench.hpp"
+#include "claims/race_table.hpp"
 #include "claims/table.hpp"
 #include "tests/cpu/faulty_scale.hpp"
 
@@ -130,6 +131,37 @@ TEST_CASE("claims: a session's record reads back, and only as it was written") {
     atomic_write(path, replaced(text, from, to));
     CHECK_THROWS_AS(read_session(path), record_error);
   }
+}
+
+TEST_CASE("claims: a race against other libraries reads back, stands in a table of its own and is scored") {
+  comparison c = example();
+  for (arm_row& arm : c.arms)
+    if (arm.name != floor_name) arm.kernels = {"a_kernel"};
+  c.arms[2].do_bench_ms = 0.05;
+  c.suite = "llm";
+  c.absent = {{"apex", "", "not installed"}};
+  const scratch_tree tree("race");
+  const std::string path = tree.str() + "/s.yaml", text = write_session(session_of(c));
+  atomic_write(path, text);
+  CHECK(write_session(read_session(path)) == text);
+  comparison lost = c, empty = example();
+  lost.what.shape = "rows=8192,cols=4096";
+  lost.arms[2].speedup = ratio_band{0.9, 0.89, 0.91};
+  session_record both = session_of(c);
+  both.comparisons = {c, lost, empty};
+  const auto scores = scores_of({both});
+  REQUIRE(scores.size() == 2);
+  CHECK(scores[0].peer == "textbook");
+  CHECK(scores[0].wins == 1);
+  CHECK(scores[0].losses == 1);
+  CHECK(scores[0].worst == 0.9);
+  CHECK(scores[0].worst_shape == "rows=8192,cols=4096");
+  CHECK(scores[1].peer == "floor");
+  CHECK(scores[1].wins == 2);
+  CHECK(race_markdown({session_of(example())}).empty());
+  CHECK(markdown({both}).find("8192") == std::string::npos);
+  twin_of(both.comparisons[1]) = {1.02, 1.01, 1.03};  // a void race claims nothing
+  CHECK(scores_of({both})[0].losses == 0);
 }
 
 TEST_CASE("claims: a verify record reads back, infinities capped, and its verdict is computed") {
