@@ -127,6 +127,8 @@ class device_checker {
       if (e.content.supersedes != expected)
         complain((folder_ / path).string() + " supersedes '" + e.content.supersedes + "'; expected '" + expected +
                  "', the prediction before it (edited, or written out of order)");
+      if (before != nullptr && e.content.schema == older_prediction_schema && before->content.schema != older_prediction_schema)
+        complain((folder_ / path).string() + " has the older schema " + e.content.schema + " and follows one of " + before->content.schema);
       before = &e;
     }
     guarded([&] { check_current(*before); });

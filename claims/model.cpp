@@ -83,20 +83,10 @@ int max_warps(int cc) { return cc == 86 || cc == 87 || cc == 89 || cc / 10 == 11
 
 double half_width(const counter_prediction& c) { return (c.high - c.low) / 2; }
 
-/// What a rival story's kernel would show: the values it changes, by metric.
-struct rival_values {
-  std::string name, story;
-  std::vector<std::pair<std::string, double>> values;
-};
-
-void exclude(const std::vector<rival_values>& rivals, prediction& p) {
-  for (const rival_values& r : rivals) {
-    rival_story s{r.name, r.story, {}};
-    for (const auto& [metric, value] : r.values)
-      if (const counter_prediction* c = p.find(metric); c != nullptr && (value < c->low || value > c->high))
-        s.excluded_by.push_back(metric);
-    p.rivals.push_back(s);
-  }
+std::string listed(const std::vector<std::string>& names) {
+  std::string all;
+  for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
+  return all.empty() ? "nothing" : all;
 }
 
 }  // namespace
@@ -259,20 +249,25 @@ void apply_model(const model_inputs& in, prediction& p) {
           text("%d blocks of %d warps fit an SM of %d warps; %.3g waves", resident, warps, max_warps(cc), p.launch.waves));
 
   // ---- rivals
-  std::vector<rival_values> rivals;
-  const auto story = [&](const std::string& name, const std::string& what, double r, double w) {
-    rivals.push_back({name, what, {{"lts__t_sectors_srcunit_tex_op_read.sum", r / sector}, {"lts__t_sectors_srcunit_tex_op_write.sum", w / sector},
-                                   {"dram__bytes_read.sum", r}, {"dram__bytes.sum", r + std::max(0.0, w - shortfall)}}});
+  const auto rival = [&](const std::string& name, const std::string& what, const std::vector<std::pair<std::string, double>>& shows) {
+    rival_story r{name, what, {}, {}};
+    for (const auto& [metric, value] : shows) r.shows.emplace_back(metric, recorded(value));
+    r.excluded_by = excluding(p, r);
+    p.rivals.push_back(r);
+  };
+  const auto chain_of_kernels = [&](const std::string& name, double r, double w) {
+    rival(name, "the chain of kernels that the fused one replaces",
+          {{"lts__t_sectors_srcunit_tex_op_read.sum", r / sector}, {"lts__t_sectors_srcunit_tex_op_write.sum", w / sector},
+           {"dram__bytes_read.sum", r}, {"dram__bytes.sum", r + std::max(0.0, w - shortfall)}});
   };
   for (const auto& [name, other] : in.rivals)
-    story(name, "the chain of kernels that the fused one replaces", double(other.read_bytes), double(other.written_bytes));
-  rivals.push_back({"reads twice", "the big inputs are read a second time", {{"lts__t_sectors_srcunit_tex_op_read.sum", (2 * (reads - reused) + reused) / sector}}});
-  rivals.push_back({"writes nothing", "the outputs are left as they were", {{"lts__t_sectors_srcunit_tex_op_write.sum", 0}}});
-  rivals.push_back({"L2-resident", "the inputs come from L2, not from memory", {{"dram__bytes_read.sum", 0}}});
-  rivals.push_back({"spilled", "registers are spilled to local memory: one access of a warp is 128 bytes", {{"l1tex__t_bytes_pipe_lsu_mem_local_op_ld.sum", 128}}});
+    chain_of_kernels(name, double(other.read_bytes), double(other.written_bytes));
+  rival("reads twice", "the big inputs are read a second time", {{"lts__t_sectors_srcunit_tex_op_read.sum", (2 * (reads - reused) + reused) / sector}});
+  rival("writes nothing", "the outputs are left as they were", {{"lts__t_sectors_srcunit_tex_op_write.sum", 0}});
+  rival("L2-resident", "the inputs come from L2, not from memory", {{"dram__bytes_read.sum", 0}});
+  rival("spilled", "registers are spilled to local memory: one access of a warp is 128 bytes", {{"l1tex__t_bytes_pipe_lsu_mem_local_op_ld.sum", 128}});
   if (tensor == 0)
-    rivals.push_back({"tensor-bound", "tensor cores are busy half of the time", {{"sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed", 50}}});
-  exclude(rivals, p);
+    rival("tensor-bound", "tensor cores are busy half of the time", {{"sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed", 50}});
 }
 
 std::string why_cannot_fail(const prediction& p) {
@@ -292,6 +287,9 @@ std::string why_cannot_fail(const prediction& p) {
   for (const rival_story& r : p.rivals)
     if (r.excluded_by.empty())
       return "the story '" + r.name + "' (" + r.story + ") would fit every interval too; such a prediction cannot fail";
+  for (const rival_story& r : p.rivals)
+    if (const std::vector<std::string> excludes = excluding(p, r); p.schema != older_prediction_schema && r.excluded_by != excludes)
+      return "the story '" + r.name + "' is said to be excluded by " + listed(r.excluded_by) + "; by the values that it would show it is by " + listed(excludes);
   return "";
 }
 

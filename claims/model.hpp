@@ -28,8 +28,9 @@ struct model_inputs {
 /// std::runtime_error where the ceilings hold no counters.
 void apply_model(const model_inputs& in, prediction& p);
 
-/// "" or the sentence that refuses `p`: an interval that is wider than its cap, or a rival story
-/// that every interval would also fit.
+/// "" or the sentence that refuses `p`: an interval that is wider than its cap, a rival story that
+/// every interval would also fit, or one that is said to be excluded by other metrics than its values
+/// are.
 std::string why_cannot_fail(const prediction& p);
 
 /// Blocks of a kernel that fit one SM, by NVIDIA's cuda_occupancy.h; 0 where not even one does.

@@ -48,8 +48,9 @@ void print(const prediction& p, const std::string& path) {
               p.binding == "launch" ? "; launch dominates" : "", path.c_str());
 }
 
-/// The same but for when it was made and what it follows.
+/// The same but for when it was made and what it follows; and for what an older schema cannot hold.
 bool same_content(prediction a, prediction b) {
+  if (b.schema == older_prediction_schema) a.schema = b.schema;
   for (prediction* p : {&a, &b}) {
     p->date = p->commit = p->supersedes = p->why = "";
     p->prior_profiles = 0;

@@ -11,9 +11,11 @@
 namespace capstone::claims {
 namespace {
 
-void expect_schema(const yaml_reader& at) {
-  if (at.get_string("schema") != prediction_schema)
-    at.at("schema").fail("\"" + std::string(prediction_schema) + "\"");
+std::string read_schema(const yaml_reader& at) {
+  const std::string schema = at.as_string();
+  if (schema != prediction_schema && schema != older_prediction_schema)
+    at.fail("\"" + std::string(prediction_schema) + "\" or \"" + older_prediction_schema + "\"");
+  return schema;
 }
 
 std::string read_digest(const yaml_reader& at, bool may_be_empty = false) {
@@ -96,6 +98,18 @@ std::vector<counter_prediction> read_counters(const yaml_reader& at) {
   return counters;
 }
 
+std::vector<std::pair<std::string, double>> read_shown(const yaml_reader& at, const prediction& p) {
+  std::vector<std::pair<std::string, double>> shown;
+  std::set<std::string> seen;
+  for (const yaml_reader& item : at.items()) {
+    const std::string metric = read_new_name(item.at("metric"), seen);
+    if (p.find(metric) == nullptr) item.at("metric").fail("a metric that is predicted");
+    shown.emplace_back(metric, item.get_double("value", 0));
+  }
+  if (shown.empty()) at.fail("the value of at least one metric");
+  return shown;
+}
+
 std::vector<rival_story> read_rivals(const yaml_reader& at, const prediction& p) {
   std::vector<rival_story> rivals;
   std::set<std::string> seen;
@@ -103,6 +117,7 @@ std::vector<rival_story> read_rivals(const yaml_reader& at, const prediction& p)
     rival_story r;
     r.name = read_new_name(item.at("name"), seen);
     r.story = item.get_string("story");
+    if (p.schema != older_prediction_schema) r.shows = read_shown(item.at("shows"), p);
     for (const yaml_reader& metric : item.get_list("excluded_by")) {
       r.excluded_by.push_back(metric.as_string());
       if (p.find(r.excluded_by.back()) == nullptr) metric.fail("a metric that is predicted");
@@ -127,9 +142,18 @@ const counter_prediction* prediction::find(const std::string& metric) const {
   return nullptr;
 }
 
+std::vector<std::string> excluding(const prediction& p, const rival_story& r) {
+  std::vector<std::string> metrics;
+  for (const auto& [metric, value] : r.shows)
+    if (const counter_prediction* c = p.find(metric);
+        c != nullptr && (value < c->low || value > c->high))
+      metrics.push_back(metric);
+  return metrics;
+}
+
 std::string write_prediction(const prediction& p) {
   yaml_writer w;
-  w.field("schema", prediction_schema).field("date", p.date).field("commit", p.commit);
+  w.field("schema", p.schema).field("date", p.date).field("commit", p.commit);
   w.field("supersedes", p.supersedes).field("why", p.why);
   w.field("kernel", p.kernel).field("dtype", p.dtype);
   w.field("shape", p.what.shape).field("layout", p.what.layout);
@@ -158,6 +182,12 @@ std::string write_prediction(const prediction& p) {
   w.end().begin("rivals", yaml_style::block_list);
   for (const rival_story& r : p.rivals) {
     w.begin(yaml_style::flow_map).field("name", r.name).field("story", r.story);
+    if (p.schema != older_prediction_schema) {
+      w.begin("shows", yaml_style::flow_list);
+      for (const auto& [metric, value] : r.shows)
+        w.begin(yaml_style::flow_map).field("metric", metric).field("value", value).end();
+      w.end();
+    }
     w.list("excluded_by", r.excluded_by).end();
   }
   w.end().begin("launch_dominates_below", yaml_style::flow_map);
@@ -169,8 +199,8 @@ std::string write_prediction(const prediction& p) {
 
 prediction parse_prediction(const std::string& text, const std::string& file) {
   const yaml_reader at = yaml_reader::parse(text, file);
-  expect_schema(at);
   prediction p;
+  p.schema = read_schema(at.at("schema"));
   p.date = read_filled(at.at("date"), "a date");
   p.commit = at.get_string("commit");
   p.supersedes = read_digest(at.at("supersedes"), true);

@@ -8,13 +8,16 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "claims/record.hpp"
 
 namespace capstone::claims {
 
-inline constexpr const char* prediction_schema = "capstone-prediction/1";
+inline constexpr const char* prediction_schema = "capstone-prediction/2";
+/// Of predictions whose rival stories name what excludes them, and not the values that do.
+inline constexpr const char* older_prediction_schema = "capstone-prediction/1";
 
 /// A part of the expected time: its formula with the numbers in it, and its value.
 struct time_term {
@@ -30,9 +33,11 @@ struct counter_prediction {
   std::string formula;
 };
 
-/// Another story of what the kernel does, and the metrics whose interval it would miss.
+/// Another story of what the kernel does, what it would show of the metrics that it changes, and
+/// which of their intervals it would miss.
 struct rival_story {
   std::string name, story;
+  std::vector<std::pair<std::string, double>> shows;  ///< by metric; none in the older schema
   std::vector<std::string> excluded_by;
 };
 
@@ -43,6 +48,7 @@ struct predicted_launch {
 };
 
 struct prediction {
+  std::string schema = prediction_schema;
   std::string date, commit;
   std::string supersedes, why;  ///< sha256 of the prediction that this one replaces, or ""
   std::string kernel, dtype;
@@ -65,6 +71,9 @@ struct prediction {
 
   const counter_prediction* find(const std::string& metric) const;
 };
+
+/// The metrics that `r` would show outside of the intervals of `p`, in its order.
+std::vector<std::string> excluding(const prediction& p, const rival_story& r);
 
 std::string write_prediction(const prediction& p);
 prediction parse_prediction(const std::string& text, const std::string& file);  ///< strict

@@ -40,7 +40,8 @@ inline claims::prediction made_up_prediction() {
   p.counters = {{"dram__bytes.sum", "byte", 134217728, 100000000, 135000000, "64 MB in, 64 MB out"},
                 {"sm__throughput.avg.pct_of_peak_sustained_elapsed", "%", 20.5, 12.1, 29.3, ""},
                 {"l1tex__t_bytes_pipe_lsu_mem_local_op_ld.sum", "byte", 0, 0, 0, "no spills"}};
-  p.rivals = {{"unfused", "two kernels", {"dram__bytes.sum"}}, {"nobody", "would fit", {}}};
+  p.rivals = {{"unfused", "two kernels", {{"dram__bytes.sum", 268435456}}, {"dram__bytes.sum"}},
+              {"nobody", "would fit", {{"dram__bytes.sum", 110000000}}, {}}};
   p.launch_dominates_below_rows = 24;
   p.launch_dominates_below_bytes = 9000000;
   return p;

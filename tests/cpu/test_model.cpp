@@ -40,6 +40,7 @@ model_inputs streaming(std::int64_t rows) {
 
 prediction predicted(const model_inputs& in) {
   prediction p;
+  p.device = h200().device;
   apply_model(in, p);
   return p;
 }
@@ -89,7 +90,10 @@ TEST_CASE("model: every rival story is excluded by a metric, from one row to the
     CAPTURE(rows);
     const prediction p = predicted(streaming(rows));
     CHECK(p.rivals.size() >= 6);
-    for (const rival_story& r : p.rivals) CHECK_MESSAGE(!r.excluded_by.empty(), r.name);
+    for (const rival_story& r : p.rivals) {
+      CHECK_MESSAGE(!r.excluded_by.empty(), r.name);
+      CHECK_MESSAGE(r.shows.size() >= r.excluded_by.size(), r.name);
+    }
     CHECK(why_cannot_fail(p) == "");
   }
 }

@@ -25,9 +25,12 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 }
 
 /// What reading the example says once `from` is `to` in its text.
-std::string complaint(const std::string& from, const std::string& to) {
+std::string complaint(const std::string& from, const std::string& to,
+                      const char* schema = prediction_schema) {
+  prediction p = made_up_prediction();
+  p.schema = schema;
   try {
-    parse_prediction(replaced(write_prediction(made_up_prediction()), from, to), "p.yaml");
+    parse_prediction(replaced(write_prediction(p), from, to), "p.yaml");
   } catch (const record_error& error) {
     return error.what();
   }
@@ -99,6 +102,7 @@ TEST_CASE("prediction: what is written reads back to the same bytes") {
   CHECK(back.counters[0].high == 135000000);
   CHECK(back.terms[1].formula == "1000 \"warps\"");
   CHECK(back.launch.symbol == "_Z5entryv");
+  CHECK(back.rivals[0].shows == made_up_prediction().rivals[0].shows);
   CHECK(back.rivals[0].excluded_by == std::vector<std::string>{"dram__bytes.sum"});
   REQUIRE(back.find("dram__bytes.sum") != nullptr);
   CHECK(back.find("dram__bytes.sum")->value == 134217728);
@@ -110,7 +114,8 @@ TEST_CASE("prediction: the reader is strict") {
   CHECK(has(complaint("prior_profiles: 2", "prior_profiles: 2\nmargin_of_error: 3"),
             "unknown key 'margin_of_error'"));
   CHECK(has(complaint("date:", "day:"), "no key 'date'"));
-  CHECK(has(complaint("capstone-prediction/1", "capstone-prediction/2"), "capstone-prediction/1"));
+  CHECK(has(complaint("capstone-prediction/2", "capstone-prediction/3"),
+            "\"capstone-prediction/2\" or \"capstone-prediction/1\""));
   CHECK(has(complaint("model: \"full\"", "model: \"half\""), "\"full\" or \"memory only\""));
   CHECK(has(complaint("l2: \"cold\"", "l2: \"hot\""), "\"cold\""));
   CHECK(has(complaint("sha256:ccc", "sha256:CCC"), "64 lowercase hex digits"));
@@ -126,6 +131,28 @@ TEST_CASE("prediction: the reader is strict") {
                       "metric: \"dram__bytes.sum\""),
             "did not come before"));
   CHECK(has(complaint("kernels: 1", "kernels: 0"), "kernels"));
+}
+
+TEST_CASE(
+    "prediction: a rival story's values are in the newer schema, all of them, and never in the "
+    "older") {
+  CHECK(has(complaint("shows: [{metric: \"dram__bytes.sum\", value: 268435456}], ", ""),
+            "no key 'shows'"));
+  CHECK(has(complaint("shows: [{metric: \"dram__bytes.sum\", value: 268435456}]", "shows: []"),
+            "the value of at least one metric"));
+  CHECK(has(complaint("shows: [{metric: \"dram__bytes.sum\"", "shows: [{metric: \"dram__bytes\""),
+            "a metric that is predicted"));
+  CHECK(has(complaint("value: 268435456}]", "value: 268435456, unit: \"byte\"}]"),
+            "unknown key 'rivals[0].shows[0].unit'"));
+  CHECK(has(complaint("schema: \"capstone-prediction/2\"", "schema: \"capstone-prediction/1\""),
+            "unknown key 'rivals[0].shows'"));
+  prediction older = made_up_prediction();
+  older.schema = older_prediction_schema;
+  const std::string text = write_prediction(older);
+  CHECK(!has(text, "shows"));
+  CHECK(write_prediction(parse_prediction(text, "p.yaml")) == text);
+  CHECK(has(complaint("capstone-prediction/1", "capstone-prediction/2", older_prediction_schema),
+            "no key 'shows'"));
 }
 
 TEST_CASE("prediction: a digest changes with any byte of the file") {

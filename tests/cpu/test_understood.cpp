@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "claims/model.hpp"
@@ -241,7 +242,10 @@ TEST_CASE("check: no mandatory metric is left out of a prediction") {
     REQUIRE(whole.find(metric) != nullptr);
     t.is = whole;
     std::erase_if(t.is.counters, [&](const counter_prediction& c) { return c.metric == metric; });
-    std::erase_if(t.is.rivals, [&](rival_story& r) { return std::erase(r.excluded_by, metric) > 0 && r.excluded_by.empty(); });
+    std::erase_if(t.is.rivals, [&](rival_story& r) {
+      std::erase_if(r.shows, [&](const auto& shown) { return shown.first == metric; });
+      return std::erase(r.excluded_by, metric) > 0 && r.excluded_by.empty();
+    });
     // The profile is of this prediction, so that nothing else is amiss.
     t.write(t.is, 1);
     t.profile.problems = {t.seen(t.is, t.path)};
@@ -261,6 +265,53 @@ TEST_CASE("check: a prediction that cannot fail is a problem") {
   t.is.rivals[0].excluded_by.clear();
   t.write(t.is, 1);
   CHECK(t.complains("would fit every interval too"));
+}
+
+TEST_CASE("check: what excludes a rival story follows from its values and the intervals, whichever is edited") {
+  NEEDS_GIT();
+  checked_tree t;
+  const auto says = [&](auto edit) {
+    prediction edited = t.is;
+    edit(edited);
+    t.write(edited, 1);
+    return t.complains("the story 'reads twice' is said to be excluded by ");
+  };
+  const auto reads_twice = [](prediction& p) -> rival_story& {
+    return *std::find_if(p.rivals.begin(), p.rivals.end(), [](const rival_story& r) { return r.name == "reads twice"; });
+  };
+  const std::string reads = "lts__t_sectors_srcunit_tex_op_read.sum";
+  REQUIRE(reads_twice(t.is).excluded_by == std::vector{reads});
+  CHECK_FALSE(says([](prediction&) {}));
+  CHECK(says([&](prediction& p) { reads_twice(p).shows[0].second = p.find(reads)->value; }));  // would fit
+  CHECK(says([&](prediction& p) { reads_twice(p).excluded_by = {"dram__bytes.sum"}; }));
+  CHECK(says([&](prediction& p) { reads_twice(p).excluded_by.push_back("dram__bytes.sum"); }));
+  CHECK(says([&](prediction& p) { reads_twice(p).shows.emplace_back("dram__bytes_read.sum", 0); }));
+  CHECK(says([&](prediction& p) { reads_twice(p).shows[0] = {"dram__bytes_write.sum", p.find("dram__bytes_write.sum")->value}; }));
+  CHECK(says([&](prediction& p) {  // an interval that another story then fits, too
+    for (counter_prediction& c : p.counters)
+      if (c.metric == reads) reads_twice(p).shows[0].second = c.high;
+  }));
+}
+
+TEST_CASE("check: a prediction of the older schema passes, and follows none of the newer") {
+  NEEDS_GIT();
+  checked_tree t;
+  const prediction newer = t.is;
+  t.is.schema = older_prediction_schema;
+  t.write(t.is, 1);
+  t.profile.problems = {t.seen(t.is, t.path)};
+  t.profile.run.commit = t.commit();
+  t.write_profile_file();
+  CHECK(t.check().problems.empty());
+  prediction next = newer;
+  next.supersedes = file_digest(t.folder + "/" + t.path);
+  next.why = "the values of rival stories";
+  const std::string second = t.write(next, 2);
+  CHECK(t.check().problems.empty());
+  next.supersedes = file_digest(t.folder + "/" + second);
+  next.schema = older_prediction_schema;
+  t.write(next, 3);
+  CHECK(t.complains_only("has the older schema capstone-prediction/1 and follows one of capstone-prediction/2"));
 }
 
 TEST_CASE("check: verdicts are those that the numbers give") {
