@@ -32,6 +32,7 @@ constexpr const char* tensor_pct =
     "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed";
 constexpr const char* dram_bytes = "dram__bytes.sum";
 constexpr const char* dram_reads = "dram__bytes_read.sum";
+constexpr const char* dram_writes = "dram__bytes_write.sum";
 constexpr const char* l2_reads = "lts__t_sectors_srcunit_tex_op_read.sum";
 constexpr const char* l2_writes = "lts__t_sectors_srcunit_tex_op_write.sum";
 constexpr const char* local_loads = "l1tex__t_bytes_pipe_lsu_mem_local_op_ld.sum";
@@ -570,11 +571,22 @@ TEST_CASE("predictions that cannot fail: each interval has a cap") {
       if (c.metric == metric) c.low = c.value - by, c.high = c.value + by;
     return why_cannot_fail(p);
   };
-  const double bytes = honest.find(dram_bytes)->value;
-  REQUIRE(bytes > 100e6);
-  CHECK(widened(dram_bytes, 0.099 * bytes) == "");
-  CHECK(widened(dram_bytes, 0.11 * bytes) ==
-        std::string(dram_bytes) + " is predicted within +-11 %; expected at most 10 %");
+  const auto capped = [&](const std::string& metric, double cap) {
+    CAPTURE(metric);
+    CHECK(widened(metric, 0.999 * cap) == "");
+    CHECK(has(widened(metric, 1.001 * cap), metric + " is predicted within"));
+  };
+  constexpr double sectors = double(one_way) / 32;
+  const double reads = 0.01 * double(one_way) + 40e3;
+  const double writes = 0.1 * double(honest.device.l2_bytes) + 40e3;
+  capped(dram_reads, reads);
+  capped(dram_writes, writes);
+  capped(dram_bytes, reads + writes);
+  capped(l2_reads, 0.5 * sectors + 16);
+  capped(l2_writes, 0.01 * sectors + 16);
+  capped(instructions, 0.1 * honest.find(instructions)->value + 1);
+  CHECK(widened(local_loads, 1) ==
+        std::string(local_loads) + " is predicted within +-1 byte; expected at most 0");
   CHECK(widened(dram_pct, 24.9) == "");
   CHECK(widened(dram_pct, 30) ==
         std::string(dram_pct) + " is predicted within +-30 points; expected at most 25");
@@ -585,6 +597,29 @@ TEST_CASE("predictions that cannot fail: each interval has a cap") {
   };
   CHECK(time(0.149) == "");
   CHECK(time(0.2) == "the time is predicted within +-20 %; expected at most 15 %");
+}
+
+TEST_CASE("predictions that cannot fail: the bytes of small calls have caps too") {
+  constexpr double way = 2e6;  // bytes
+  const prediction small = predict([&](model_inputs& in) {
+    in.traffic = {std::int64_t(way), std::int64_t(way), 1, 1};
+    in.rivals = {{"unfused", {std::int64_t(2 * way), std::int64_t(way), 1, 1}}};
+  });
+  REQUIRE(why_cannot_fail(small) == "");
+  const auto upwards = [&](const char* metric, double by) {  // half of the width
+    prediction p = small;
+    for (counter_prediction& c : p.counters)
+      if (c.metric == metric) c.high = c.low + 2 * by;
+    for (rival_story& r : p.rivals) r.excluded_by = excluding(p, r);
+    return why_cannot_fail(p);
+  };
+  const double reads = 0.01 * way + 40e3, writes = way / 6 + 40e3;
+  for (const auto& [metric, cap] : {std::pair{dram_reads, reads}, std::pair{dram_writes, writes},
+                                    std::pair{dram_bytes, reads + writes}}) {
+    CAPTURE(metric);
+    CHECK(upwards(metric, 0.99 * cap) == "");
+    CHECK(has(upwards(metric, 1.01 * cap), std::string(metric) + " is predicted within"));
+  }
 }
 
 TEST_CASE("predictions that cannot fail: a value outside its own interval") {
