@@ -14,6 +14,7 @@ constexpr const char* refuted = "REFUTED";
 constexpr const char* inconclusive = "INCONCLUSIVE";
 constexpr const char* invalid = "INVALID";
 constexpr double drift = 0.03;       // of the floor between calibration and profile, e.g. by clocks
+constexpr double least_of_floor = 0.9; // 0.988 is the least that an honest kernel took
 constexpr double most_percent = 102; // the profiler does not clamp; beyond, the counter is wrong
 
 constexpr const char* dram_pct = "dram__throughput.avg.pct_of_peak_sustained_elapsed";
@@ -105,6 +106,10 @@ claim_verdict judge_time(const prediction& p, const profiled& seen) {
   } else if (t < p.physics_us) {
     v.verdict = invalid;
     v.why = "faster than the bytes or the arithmetic allow (" + format_double(p.physics_us) + " us)";
+  } else if (seen.time_us.high < least_of_floor * seen.floor_us.low) {
+    v.verdict = invalid;
+    v.why = "faster than this session's floor allows: at most " + format_double(seen.time_us.high) + " us, where a plain kernel that moves these bytes takes at least " +
+            format_double(seen.floor_us.low) + " us; one of the two was not measured as it was said to be";
   } else if (t >= p.low_us && t <= p.high_us) {
     v.verdict = confirmed;
   } else {

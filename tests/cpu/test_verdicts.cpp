@@ -401,6 +401,22 @@ TEST_CASE("verdicts: the time is confirmed, refuted, impossible or not there") {
   }
 }
 
+TEST_CASE("verdicts: a kernel faster than the session's floor is INVALID, whatever was predicted") {
+  const prediction p = predict();
+  const auto against = [&](double floor_low, double high) {  // by the expected time
+    return judged([&](profiled& s) {
+      s.floor_us = {1.02 * floor_low * p.expected_us, floor_low * p.expected_us,
+                    1.05 * floor_low * p.expected_us};
+      s.time_us = {p.expected_us, 0.99 * p.expected_us, high * p.expected_us};
+    });
+  };
+  CHECK(against(1.11, 1).verdict == "CONFIRMED");
+  CHECK(failed(against(1.12, 1)) == "time INVALID");
+  CHECK(has(against(1.12, 1).story, "time: faster than this session's floor allows"));
+  CHECK(against(1.12, 1.01).verdict == "CONFIRMED");  // the interval reaches what is possible
+  CHECK(judged([](profiled& s) { s.floor_us = {}; }).verdict == "CONFIRMED");  // none was measured
+}
+
 TEST_CASE("verdicts: a fault of the run decides, and says why") {
   const profiled invalid = judged([](profiled& s) { s.faults = {{"INVALID", "not verified"}}; });
   CHECK(failed(invalid) == "run INVALID");
