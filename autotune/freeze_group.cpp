@@ -88,7 +88,8 @@ class tree_lock {
 
 }  // namespace
 
-json journal_header(const op& of, const kernel_spec& kernel, const device& where, const tune_request& request) {
+json journal_header(const op& of, const kernel_spec& kernel, const device& where, const tune_request& request,
+                    const std::vector<std::int64_t>& cols) {
   const auto context = this_run();
   json header = {{"kernel", kernel.name()},
                  {"dtype", kernel.dtype},
@@ -98,6 +99,7 @@ json journal_header(const op& of, const kernel_spec& kernel, const device& where
                              {"l2_bytes", where.limits.l2_bytes}, {"driver", where.driver}}},
                  {"toolchain", {{"cuda", CAPSTONE_CUDA_VERSION}, {"flags", compile_flags(where.limits.cc)}}},
                  {"measuring", measuring},
+                 {"cols", cols},
                  {"seed", request.seed},
                  {"simulated", request.simulated},
                  {"git", context.commit},

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,9 @@
 namespace capstone::tools {
 
 /// What a journal of this kernel on this device begins with.
-nlohmann::json journal_header(const op& of, const kernel_spec& kernel, const device& where, const tune_request& request);
+/// \param cols the column counts that the run is to tune: what is not begun leaves no line of its own
+nlohmann::json journal_header(const op& of, const kernel_spec& kernel, const device& where, const tune_request& request,
+                              const std::vector<std::int64_t>& cols);
 
 /// The config file that such a journal leads to, without entries.
 frozen_config file_of_header(const nlohmann::json& header);

@@ -34,7 +34,8 @@ std::pair<std::vector<json>, std::size_t> parse(const std::string& text, const s
     begin = end + 1;
   }
   if (!lines.empty() && lines[0].value("schema", json()) != json(journal_schema)) {
-    throw record_error(path + ":1: schema is " + lines[0].value("schema", json()).dump() + "; expected \"" + journal_schema + "\"");
+    throw record_error(path + ":1: schema is " + lines[0].value("schema", json()).dump() + "; expected \"" + journal_schema +
+                       "\"; a run without --resume begins anew and keeps this one beside its own");
   }
   return {std::move(lines), begin};
 }
@@ -58,9 +59,7 @@ std::vector<json> read_journal(const std::string& path) { return parse(read_text
 journal::journal(std::string path, json header, bool resume) : path_(std::move(path)) {
   header["schema"] = journal_schema;
   fs::create_directories(fs::path(path_).parent_path());
-  if (!resume && fs::exists(path_)) {
-    if (!read_journal(path_).empty()) keep_beside(path_);
-  }
+  if (!resume && fs::exists(path_) && !fs::is_empty(path_)) keep_beside(path_);
   file_ = open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (file_ < 0) throw record_error(path_ + ": cannot be written: " + std::strerror(errno));
   if (flock(file_, LOCK_EX | LOCK_NB) != 0) {

@@ -16,7 +16,7 @@
 
 namespace capstone::tools {
 
-inline constexpr const char* journal_schema = "capstone-journal/1";
+inline constexpr const char* journal_schema = "capstone-journal/2";
 
 /// What a key stands for, in 24 hexadecimal digits: the same content has the same key in every run.
 std::string content_key(const std::string& content);
@@ -30,7 +30,7 @@ class journal {
  public:
   /// \param header what the journal is of. With `resume`, a journal that is there must be of the same
   ///   `kernel`, `dtype`, `device`, `source`, `toolchain` and `measuring`; without, it is kept beside
-  ///   the new one as NAME.1.jsonl, NAME.2.jsonl and so on. Throws record_error.
+  ///   the new one, whatever it holds, as NAME.1.jsonl.old, NAME.2.jsonl.old and so on. Throws record_error.
   journal(std::string path, nlohmann::json header, bool resume);
   ~journal();
   journal(const journal&) = delete;

@@ -33,9 +33,9 @@ namespace {
 
 constexpr const char* footer =
     "Exit codes: 0 done; 1 usage; 2 a config that is stale, invalid, wrong or drifted, or a spill; 3 no\n"
-    "valid candidate, or no entry to explain; 4 partial: a signal, or the budget before anything was\n"
-    "frozen, or a shard is missing (--resume goes on); 5 no usable GPU, or it failed; 6 somebody else tunes\n"
-    "on the GPU.\n"
+    "valid candidate, or no entry to explain; 4 partial: a signal or the budget ended it before every column\n"
+    "count had its turn, or one is missing in a merge (--resume goes on); 5 no usable GPU, or it failed;\n"
+    "6 somebody else tunes on the GPU.\n"
     "What becomes of a candidate: ok, untried, pruned, compile_error, compile_timeout, spilled, wrong,\n"
     "nondeterministic, crash, timeout, out_of_memory, launch_error, implausible.";
 

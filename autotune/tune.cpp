@@ -200,22 +200,30 @@ class tuning {
   }
 
   void open_journals() {
-    for (auto& work : groups_) {
-      const auto path = journal_path(request_, where_->id, *work.kernel);
+    // One for every kernel, also where no column count of it falls to this shard: a merge has to see that it ran.
+    for (const auto& name : request_.kernels) {
+      const auto [of, kernel] = find_kernel(name, request_.dtype);
+      const auto path = journal_path(request_, where_->id, *kernel);
       auto& log = journals_[path];
-      if (log == nullptr) {
-        const auto header = journal_header(*work.of, *work.kernel, *where_, request_);
-        files_[path] = file_of_header(header);
-        log = std::make_unique<journal>(path, header, request_.resume);
-        log->on_line = [](const json& line) { print_json(line); };
-        std::printf("journal %s%s\n", path.c_str(), log->resumed() > 0 ? (": " + std::to_string(log->resumed()) + " lines to go on from").c_str() : "");
+      if (log != nullptr) continue;
+      std::vector<std::int64_t> cols;
+      for (const auto& work : groups_) {
+        if (work.kernel == kernel) cols.push_back(work.cols());
       }
-      work.incumbents = frozen_before(request_.out, *work.of, work.cols(), files_[path]);
-      if (auto results = finished_group(work, *log)) {
+      const auto header = journal_header(*of, *kernel, *where_, request_, cols);
+      files_[path] = file_of_header(header);
+      log = std::make_unique<journal>(path, header, request_.resume);
+      log->on_line = [](const json& line) { print_json(line); };
+      std::printf("journal %s%s\n", path.c_str(), log->resumed() > 0 ? (": " + std::to_string(log->resumed()) + " lines to go on from").c_str() : "");
+    }
+    for (auto& work : groups_) {
+      auto& log = journal_of(work);
+      work.incumbents = frozen_before(request_.out, *work.of, work.cols(), files_[log.path()]);
+      if (auto results = finished_group(work, log)) {
         std::printf("%s: finished before\n", work.name().c_str());
         freeze(work, *results);
       } else {
-        recall_failures(work, *log);
+        recall_failures(work, log);
         todo_.push_back(&work);
       }
     }
@@ -308,12 +316,12 @@ class tuning {
     if (done_ < groups_.size() && (was_stopped || cut_ > 0)) {
       std::printf("what was measured is in the journal; --resume goes on from it\n");
     }
-    if (was_stopped) return exit_partial;
+    if (was_stopped || cut_ > 0) return exit_partial;
     if (done_ > 0 || groups_.empty()) {
       if (request_.part.count > 1) std::printf("when all shards are done: autotune merge --out %s\n", request_.out.c_str());
       return exit_ok;
     }
-    return cut_ > 0 ? exit_partial : exit_no_candidate;
+    return exit_no_candidate;
   }
 
   /// Whether a rule kept a winner out.
@@ -436,11 +444,16 @@ int merge_journals(const std::string& out, const std::string& table) {
     json first;
     frozen_config file;
     std::map<std::string, json> lines;
+    std::set<std::int64_t> due;  // what any run was to tune, whether or not it came to it
     for (const auto& each : journals) {
       json header;
       for (const auto& line : each) {
-        if (!line.contains("key")) header = line;
-        else lines[line["key"]] = line;
+        if (line.contains("key")) {
+          lines[line["key"]] = line;
+          continue;
+        }
+        header = line;
+        for (const auto& cols : line.at("cols")) due.insert(cols.get<std::int64_t>());
       }
       if (header.contains("shard")) parts.insert(header["shard"][0].get<int>()), count = header["shard"][1];
       else parts.insert(1);
@@ -465,12 +478,10 @@ int merge_journals(const std::string& out, const std::string& table) {
     }
     // First all counts, then the files, so that each write tells the whole.
     std::map<std::int64_t, json> groups;
-    std::set<std::int64_t> begun;
     for (const auto& [key, line] : lines) {
       if (line.at("phase") == "group") groups[line.at("cols")] = line;
-      if (line.contains("cols")) begun.insert(line.at("cols").get<std::int64_t>());
     }
-    for (const auto cols : begun) {
+    for (const auto cols : due) {
       if (groups.count(cols) > 0) continue;
       std::printf("%s: cols %lld is not finished; run its shard again with --resume\n", path.c_str(), static_cast<long long>(cols));
       complete = false;

@@ -87,6 +87,49 @@ TEST_CASE("autotune: exit codes of the command line") {
   fs::remove_all(out);
 }
 
+TEST_CASE("autotune: a column count that the budget left, or that a killed shard never began, is missed") {
+  if (!fs::exists(fs::path(CAPSTONE_BINARY_DIR) / "bin/autotune")) {
+    CAPSTONE_SKIP("build/bin/autotune is not built");
+  }
+  std::string folder = (fs::temp_directory_path() / "capstone-merge-XXXXXX").string();
+  REQUIRE(mkdtemp(folder.data()) != nullptr);
+  const auto on = [&](const std::string& tree) { return " --out '" + folder + "/" + tree + "'"; };
+  const auto tune = [&](const std::string& more, const std::string& tree) {
+    return exit_of(more + " --dtype f32 --device host --simulate --max-candidates 1" + on(tree));
+  };
+  // One is finished, and the time is over before the other leaves a line in the journal.
+  REQUIRE(tune("--shape 3x64", "budget") == exit_ok);
+  CHECK(exit_of("merge" + on("budget")) == exit_ok);
+  CHECK(tune("--shape 3x64,3x96 --resume --budget 0.001s", "budget") == exit_partial);
+  CHECK(exit_of("merge" + on("budget")) == exit_partial);
+  CHECK(tune("--shape 3x64,3x96 --resume", "budget") == exit_ok);
+  CHECK(exit_of("merge" + on("budget")) == exit_ok);
+
+  // Three shards of two column counts: the third has none, and that is known from its journal.
+  const std::string what = "--shape 3x64,3x96 --shard ";
+  REQUIRE(tune(what + "1/3", "shards") == exit_ok);
+  REQUIRE(tune(what + "2/3", "shards") == exit_ok);
+  CHECK(exit_of("merge" + on("shards")) == exit_partial);
+  REQUIRE(tune(what + "3/3", "shards") == exit_ok);
+  CHECK(exit_of("merge" + on("shards")) == exit_ok);
+  // What kill -9 leaves of a shard that had just begun.
+  const auto path = folder + "/shards/.autotune/host.rms_norm.f32.shard-2-of-3.jsonl";
+  const auto text = read_text(path);
+  const auto header = text.substr(0, text.find('\n') + 1);
+  atomic_write(path, header);
+  CHECK(exit_of("merge" + on("shards")) == exit_partial);
+  // A journal of the schema before did not name them.
+  auto older = nlohmann::json::parse(header);
+  older["schema"] = "capstone-journal/1";
+  older.erase("cols");
+  atomic_write(path, older.dump() + text.substr(header.size() - 1));
+  CHECK(exit_of("merge" + on("shards")) == exit_invalid);
+  CHECK(tune(what + "2/3 --resume", "shards") == exit_invalid);
+  CHECK(tune(what + "2/3", "shards") == exit_ok);
+  CHECK(exit_of("merge" + on("shards")) == exit_ok);
+  fs::remove_all(folder);
+}
+
 TEST_CASE("autotune: what is frozen passes verify and rerun, and an audit of the rules freezes nothing") {
   if (!fs::exists(fs::path(CAPSTONE_BINARY_DIR) / "bin/autotune")) {
     CAPSTONE_SKIP("build/bin/autotune is not built");

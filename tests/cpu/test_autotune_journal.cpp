@@ -117,6 +117,14 @@ TEST_CASE("journal: a run that begins anew keeps the old journal beside its own"
   CHECK(read_journal(in.file())[1]["key"] == "2");
 }
 
+TEST_CASE("journal: a run that begins anew keeps also what it could not read") {
+  folder in;
+  atomic_write(in.file(), "{\"schema\": \"capstone-journal/1\"}\nno line\n{}\n");
+  journal log(in.file(), header(), false);
+  CHECK(read_journal(in.file()).size() == 1);
+  CHECK(read_text((in.path / "a.1.jsonl.old").string()).starts_with("{\"schema\": \"capstone-journal/1\"}\nno line"));
+}
+
 TEST_CASE("journal: two runs do not write one journal") {
   folder in;
   journal first(in.file(), header(), true);
