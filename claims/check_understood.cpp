@@ -237,6 +237,35 @@ class device_checker {
   std::map<std::string, std::vector<entry>> chains_;
 };
 
+/// Nothing that was predicted or profiled leaves the tree, and no prediction is another one than it was
+/// when it was committed first. (A profile's numbers and verdicts are compared with each other.)
+void check_history(const std::string& root, std::vector<std::string>& problems) {
+  const std::string predictions = " -- 'evidence/*/predictions/*'";
+  struct versions {
+    std::string first, last;
+    bool deleted = false;
+  };
+  std::map<std::string, versions> by_path;
+  // The newest first. Without --no-renames a profile that a similar one replaces in the same commit
+  // would count as renamed, not as deleted.
+  std::istringstream log(git_output(root, "log --no-renames --diff-filter=AMD --raw --no-abbrev --format=" + predictions + " 'evidence/*/profiles/*'"));
+  std::string old_mode, mode, old_blob, blob, status, path;
+  while (log >> old_mode >> mode >> old_blob >> blob >> status && std::getline(log >> std::ws, path)) {
+    versions& v = by_path[path];
+    if (v.last.empty()) v.last = blob;
+    v.first = blob;
+    v.deleted = v.deleted || status == "D";
+  }
+  std::istringstream modified(git_output(root, "diff --name-only --diff-filter=M HEAD" + predictions));
+  while (std::getline(modified, path)) by_path[path].last = "not committed";
+  for (const auto& [name, v] : by_path) {
+    const bool here = fs::exists(root + "/" + name);
+    if (v.deleted && !here) problems.push_back(name + " is gone; the history holds it, and predictions and profiles stay");
+    if (here && name.find("/predictions/") != std::string::npos && v.first != v.last)
+      problems.push_back(name + " was edited; the history holds another, and `claims predict --supersede` writes the next one");
+  }
+}
+
 }  // namespace
 
 understood_check check_understood(const std::string& root, const std::string& evidence) {
@@ -247,16 +276,8 @@ understood_check check_understood(const std::string& root, const std::string& ev
     if (folder.is_directory()) folders.push_back(folder.path());
   std::sort(folders.begin(), folders.end());
   for (const fs::path& folder : folders) device_checker(root, folder, result).run();
-  // Nothing that was predicted or profiled leaves the tree. Without --no-renames a profile that a
-  // similar one replaces in the same commit would count as renamed, not as deleted.
   std::error_code same;
-  if (fs::equivalent(evidence, root + "/evidence", same)) {
-    std::istringstream gone(git_output(root, "log --no-renames --diff-filter=D --name-only --format= -- 'evidence/*/predictions/*' 'evidence/*/profiles/*'"));
-    std::set<std::string> named;
-    for (std::string path; std::getline(gone, path);)
-      if (!path.empty() && named.insert(path).second && !fs::exists(root + "/" + path))
-        result.problems.push_back(path + " is gone; the history holds it, and predictions and profiles stay");
-  }
+  if (fs::equivalent(evidence, root + "/evidence", same)) check_history(root, result.problems);
   return result;
 }
 
