@@ -104,7 +104,7 @@ image compile_for_host(const compile_settings& settings, const std::string& kern
   std::vector<std::string> command = {CAPSTONE_CXX_COMPILER, "-shared", "-fPIC", "-x", "c++", stem + ".cpp", "-o", stem + ".so"};
   for (const auto& flag : compile_flags(0)) command.push_back(flag);
   for (const auto& folder : include_folders(settings.root)) command.push_back("-I" + folder);
-  const int code = run_command(command, stem + ".log", std::chrono::steady_clock::now() + settings.timeout);
+  const int code = run_to_end({.arguments = command, .output = stem + ".log"}, std::chrono::steady_clock::now() + settings.timeout);
   made.timed_out = code < 0;
   if (code != 0) {
     std::ifstream log(stem + ".log");

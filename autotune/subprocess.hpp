@@ -2,20 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// Children that can be killed: what they run may crash or never end.
+/// Children that answer lines: what they run may crash or never end.
 #pragma once
 
-#include <sys/types.h>
-
-#include <chrono>
 #include <csignal>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-namespace capstone::tools {
+#include "core/process.hpp"
 
-using deadline = std::chrono::steady_clock::time_point;
+namespace capstone::tools {
 
 /// The child is gone; the text says how it ended.
 struct child_died : std::runtime_error {
@@ -30,16 +28,11 @@ struct child_late : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// A signal asked this program to stop (see stop_on_signals).
-struct stopped : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
 /// A program in a process group of its own that answers lines with lines on file descriptor 3 (what
 /// it prints goes to stderr). It dies with the thread that made it.
 class subprocess {
  public:
-  static constexpr int channel = 3;
+  static constexpr int channel = process::channel;
 
   /// Throws std::runtime_error where the program cannot be started.
   explicit subprocess(const std::vector<std::string>& arguments);
@@ -52,9 +45,8 @@ class subprocess {
 
  private:
   [[noreturn]] void report_death();
-  void kill_group();
 
-  pid_t pid_ = -1;
+  std::optional<process> child_;
   int socket_ = -1;
   std::string received_;  // behind the last line
 };
@@ -62,14 +54,5 @@ class subprocess {
 /// The child's side: reads requests until the parent is gone and answers each with what `answer` gives.
 /// A child whose parent's thread dies is killed, so that no orphan keeps a GPU busy.
 int serve_lines(std::string (*answer)(const std::string& line));
-
-/// Runs a command to its end or `until`, its output in the file `log`. Returns its exit code, 128 plus
-/// the signal that ended it, or -1 where it was killed at the deadline.
-int run_command(const std::vector<std::string>& arguments, const std::string& log, deadline until);
-
-/// From here on SIGINT and SIGTERM end waits with `stopped` instead of the program; a second one ends
-/// the program.
-void stop_on_signals();
-bool stop_requested();
 
 }  // namespace capstone::tools

@@ -20,12 +20,21 @@ namespace fs = std::filesystem;
 
 namespace {
 
+/// The process whose number a child wrote into this file runs; waits for its end for a while.
+bool runs(const fs::path& file) {
+  const std::string pid = std::to_string(std::stoi(read_text(file.string())));
+  for (int i = 0; i < 200; ++i) {
+    // It may stay as a zombie of a reaper that is slow; it does not run.
+    if (!fs::exists("/proc/" + pid) || read_text("/proc/" + pid + "/stat").find(") Z ") != std::string::npos) return false;
+    std::this_thread::sleep_for(10ms);
+  }
+  return true;
+}
+
 deadline in(std::chrono::milliseconds time) { return std::chrono::steady_clock::now() + time; }
 
 // A child that reads a line from the channel and then does `what`.
 std::vector<std::string> child(const std::string& what) { return {"/bin/sh", "-c", "read line <&3; " + what}; }
-
-bool alive(pid_t pid) { return kill(pid, 0) == 0; }
 
 }  // namespace
 
@@ -54,11 +63,7 @@ TEST_CASE("subprocess: a child that never answers is killed with all that it sta
   const auto begin = std::chrono::steady_clock::now();
   CHECK_THROWS_AS(hangs.ask("x", in(300ms)), child_late);
   CHECK(std::chrono::steady_clock::now() - begin < 5s);
-  const pid_t grandchild = std::stoi(read_text(file.string()));
-  for (int i = 0; i < 200 && alive(grandchild); ++i) std::this_thread::sleep_for(10ms);
-  // It may stay as a zombie of a reaper that is slow; it does not run.
-  const bool runs = alive(grandchild) && read_text("/proc/" + std::to_string(grandchild) + "/stat").find(") Z ") == std::string::npos;
-  CHECK_FALSE(runs);
+  CHECK_FALSE(runs(file));
   fs::remove(file);
 }
 
@@ -68,11 +73,21 @@ TEST_CASE("subprocess: a program that is not there is an error that names it") {
 
 TEST_CASE("subprocess: a command's exit code, its signal and its deadline are told apart") {
   const auto log = (fs::temp_directory_path() / ("capstone-log-" + std::to_string(getpid()))).string();
-  CHECK(run_command({"/bin/sh", "-c", "echo out; echo err >&2; exit 3"}, log, in(10s)) == 3);
+  CHECK(run_to_end({.arguments = {"/bin/sh", "-c", "echo out; echo err >&2; exit 3"}, .output = log}, in(10s)) == 3);
   CHECK(read_text(log) == "out\nerr\n");
-  CHECK(run_command({"/bin/sh", "-c", "kill -KILL $$"}, log, in(10s)) == 128 + SIGKILL);
-  CHECK(run_command({"/bin/sh", "-c", "sleep 1000"}, log, in(100ms)) == -1);
+  CHECK(run_to_end({.arguments = {"/bin/sh", "-c", "kill -KILL $$"}, .output = log}, in(10s)) == 128 + SIGKILL);
+  CHECK(run_to_end({.arguments = {"/bin/sh", "-c", "sleep 1000"}, .output = log}, in(100ms)) == -1);
   fs::remove(log);
+}
+
+TEST_CASE("subprocess: what a command started ends with it, whether it succeeds or not") {
+  const auto file = fs::temp_directory_path() / ("capstone-left-" + std::to_string(getpid()));
+  for (const int code : {0, 1}) {
+    const std::string script = "sleep 1000 & echo $! > '" + file.string() + "'; exit " + std::to_string(code);
+    CHECK(run_to_end({.arguments = {"/bin/sh", "-c", script}}, in(10s)) == code);
+    CHECK_FALSE(runs(file));
+  }
+  fs::remove(file);
 }
 
 TEST_CASE("device_lock: a second run on the same GPU is refused with the first one's process; another GPU is free") {
