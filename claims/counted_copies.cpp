@@ -159,8 +159,10 @@ counter_ceilings counters_from(const std::vector<probed_copy>& copies, const ncu
 
 counter_ceilings count_copies(const device& where, const std::vector<floor_point>& floors,
                               const std::string& folder) {
-  const ncu_tool tool = find_ncu();
   const int cc = where.limits.cc;
+  std::vector<std::string> asked = core_metrics(cc);
+  for (const std::string& metric : pipes_metrics(cc)) asked.push_back(metric);
+  const ncu_tool tool = find_ncu_for(asked, cc);
   std::vector<probed_copy> copies = copies_to_count(floors);
   // A copy that does not fit beside this process's own context would fail the whole probe.
   const auto room = static_cast<std::int64_t>(free_memory(where) / 10 * 8);

@@ -5,21 +5,18 @@
 
 #include "claims/ncu.hpp"
 
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <regex>
 #include <set>
 #include <sstream>
-#include <thread>
+
+#include "core/process.hpp"
 
 namespace capstone::claims {
 namespace fs = std::filesystem;
@@ -32,62 +29,54 @@ std::string read_file(const fs::path& path) {
   return text.str();
 }
 
-/// The last lines of a program's output, for an error.
-std::string last_lines(const std::string& text) {
-  std::size_t from = text.size();
-  for (int lines = 0; from > 0 && lines < 4; --from) lines += text[from - 1] == '\n' ? 1 : 0;
-  std::string tail = text.substr(from);
-  std::replace(tail.begin(), tail.end(), '\n', ' ');
-  return tail.size() > 400 ? tail.substr(tail.size() - 400) : tail;
+/// The last lines of a text that say something, each on a line of its own, at most `most`.
+std::string last_lines(const std::string& text, std::size_t most) {
+  constexpr std::size_t widest = 200;
+  std::vector<std::string> lines;
+  std::istringstream all(text);
+  for (std::string line; std::getline(all, line);)
+    if (line.find_first_not_of(" \t\r") != std::string::npos) lines.push_back(line.substr(0, widest));
+  std::string tail;
+  for (std::size_t i = lines.size() - std::min(most, lines.size()); i < lines.size(); ++i) tail += (tail.empty() ? "" : "\n") + lines[i];
+  return tail;
 }
 
-/// Runs a program without a shell, both its streams into `output`; in a process group of its own,
-/// which is killed when the time is up. Returns its exit code.
-int run_program(const std::vector<std::string>& arguments, const fs::path& output, const fs::path& scratch, double timeout_s) {
-  std::vector<char*> argv;
-  for (const std::string& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
-  argv.push_back(nullptr);
-  // What the child needs is made before the fork: after it, only async-signal-safe calls are allowed.
-  std::vector<std::string> environment = {"LC_ALL=C", "TMPDIR=" + scratch.string(), "NV_COMPUTE_PROFILER_DISABLE_STOCK_FILE_DEPLOYMENT=1"};
-  for (char** e = environ; *e != nullptr; ++e) {
-    const std::string entry = *e;
-    const auto same_name = [&](const std::string& ours) { return entry.compare(0, ours.find('=') + 1, ours, 0, ours.find('=') + 1) == 0; };
-    if (std::none_of(environment.begin(), environment.begin() + 3, same_name)) environment.push_back(entry);
+/// Runs a program without a shell until it ends or the time is up, what it prints in `output` and, where
+/// that is another file, in `errors`. Returns its exit code.
+int run_program(const std::vector<std::string>& arguments, const fs::path& output, const fs::path& errors, const fs::path& scratch, double timeout_s) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(timeout_s));
+  int code = -1;
+  try {
+    code = tools::run_to_end({.arguments = arguments,
+                              .output = output.string(),
+                              .errors = errors == output ? "" : errors.string(),
+                              .environment = {"LC_ALL=C", "TMPDIR=" + scratch.string(), "NV_COMPUTE_PROFILER_DISABLE_STOCK_FILE_DEPLOYMENT=1"}},
+                             until);
+  } catch (const std::runtime_error& error) {
+    throw ncu_error(error.what(), "");
   }
-  std::vector<char*> envp;
-  for (const std::string& e : environment) envp.push_back(const_cast<char*>(e.c_str()));
-  envp.push_back(nullptr);
-  const int out = open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (out < 0) throw ncu_error(output.string() + " cannot be written: " + std::strerror(errno), "");
-  const pid_t child = fork();
-  if (child < 0) {
-    close(out);
-    throw ncu_error(std::string("no process can be started: ") + std::strerror(errno), "");
+  if (code < 0)
+    throw ncu_error(arguments[0] + " did not end within " + std::to_string(int(timeout_s)) + " s and was stopped",
+                    "a kernel that waits for the host never ends under replay; else allow more time or fewer problems");
+  return code;
+}
+
+/// What failed and why: the profiled program's own last words, the cause, and then the profiler's. Only the
+/// profiler's own lines decide on a remedy, whatever the program prints.
+[[noreturn]] void throw_failed(int code, const std::string& log, const std::string& errors, const std::string& output) {
+  std::string program = errors + (last_lines(errors, 1).empty() ? output : ""), profiler = log;
+  if (log.empty()) {  // it never came to open its log: what it has to say is where the program's would be
+    program.clear();
+    std::istringstream all(output + errors);
+    for (std::string line; std::getline(all, line);) (line.starts_with("==") ? profiler : program) += line + "\n";
   }
-  if (child == 0) {
-    setpgid(0, 0);
-    const int nothing = open("/dev/null", O_RDONLY);
-    dup2(nothing, 0), dup2(out, 1), dup2(out, 2);
-    execve(argv[0], argv.data(), envp.data());
-    _exit(127);
-  }
-  close(out);
-  setpgid(child, child);  // whoever of the two comes first
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(timeout_s);
-  int status = 0;
-  for (;;) {
-    const pid_t done = waitpid(child, &status, WNOHANG);
-    if (done == child) break;
-    if (done < 0) throw ncu_error(std::string("the profiler's process is lost: ") + std::strerror(errno), "");
-    if (std::chrono::steady_clock::now() > end) {
-      kill(-child, SIGKILL);
-      waitpid(child, &status, 0);
-      throw ncu_error(arguments[0] + " did not end within " + std::to_string(int(timeout_s)) + " s and was stopped",
-                      "a kernel that waits for the host never ends under replay; else allow more time or fewer problems");
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  std::string said = "ncu ended with " + std::to_string(code);
+  if (const std::string lines = last_lines(program, 4); !lines.empty()) said += "; the program's last lines:\n" + lines;
+  const std::vector<std::string> own = ncu_complaints(profiler);
+  std::string complaints;
+  for (const std::string& line : own) complaints += line + "\n";
+  if (const std::string lines = last_lines(complaints, 2); !lines.empty()) said += "\nncu's own:\n" + lines;
+  throw ncu_error(said, ncu_remedy(own));
 }
 
 std::string find_on_path(const std::string& name) {
@@ -118,9 +107,9 @@ class scratch_folder {
 std::string output_of(const std::vector<std::string>& arguments) {
   const scratch_folder scratch;
   const fs::path file = scratch.path() / "out";
-  const int code = run_program(arguments, file, scratch.path(), 60);
+  const int code = run_program(arguments, file, file, scratch.path(), 60);
   if (code != 0)
-    throw ncu_error(arguments[0] + " " + arguments[1] + " ended with " + std::to_string(code) + ": " + last_lines(read_file(file)),
+    throw ncu_error(arguments[0] + " " + arguments[1] + " ended with " + std::to_string(code) + ": " + last_lines(read_file(file), 4),
                     "check the installation of Nsight Compute");
   return read_file(file);
 }
@@ -140,7 +129,7 @@ ncu_tool find_ncu() {
   static const std::regex form("Version ([0-9][0-9.]* \\(build [0-9]+\\))");
   std::smatch found;
   if (!std::regex_search(version, found, form))
-    throw ncu_error(tool.path + " --version says '" + last_lines(version) + "'; expected 'Version 2025.3.1.0 (build ...)'", "");
+    throw ncu_error(tool.path + " --version says '" + last_lines(version, 4) + "'; expected 'Version 2025.3.1.0 (build ...)'", "");
   tool.version = found[1].str();
   const std::string help = output_of({tool.path, "--help"});
   static const std::regex option("^ +(?:-[a-z] \\[ )?(--[a-z0-9-]+)", std::regex::multiline);
@@ -196,6 +185,18 @@ std::vector<std::string> ncu_arguments(const ncu_tool& tool, const ncu_run& run)
   return arguments;
 }
 
+ncu_tool find_ncu_for(const std::vector<std::string>& metrics, int cc) {
+  const ncu_tool tool = find_ncu();
+  for (const std::string& metric : metrics) check_metric_names({metric});  // one may be asked for in two runs
+  ncu_arguments(tool, {.folder = "", .name = "", .metrics = metrics, .program = {}});
+  const std::vector<std::string> unknown = unknown_metrics(tool, metrics, cc);
+  std::string names;
+  for (const std::string& metric : unknown) names += (names.empty() ? "" : ",") + metric;
+  if (!unknown.empty())
+    throw ncu_error("ncu " + tool.version + " does not list " + names + " for this GPU", "take a version whose --query-metrics does");
+  return tool;
+}
+
 ncu_result run_ncu(const ncu_tool& tool, const ncu_run& run) {
   if (run.metrics.empty() || run.program.empty())
     throw ncu_error("metrics or program is empty; expected what to read and what to run", "");
@@ -205,20 +206,19 @@ ncu_result run_ncu(const ncu_tool& tool, const ncu_run& run) {
   there.folder = base.parent_path().string();
   ncu_result result;
   result.arguments = ncu_arguments(tool, there);
-  for (const char* suffix : {".ncu-rep", ".log", ".csv", ".out"}) fs::remove(base.string() + suffix);  // never an older run's
+  for (const char* suffix : {".ncu-rep", ".log", ".csv", ".out", ".err"}) fs::remove(base.string() + suffix);  // never an older run's
   const scratch_folder scratch;
-  const int code = run_program(result.arguments, base.string() + ".out", scratch.path(), run.timeout_s);
+  const std::string output = base.string() + ".out", errors = base.string() + ".err";
+  const int code = run_program(result.arguments, output, errors, scratch.path(), run.timeout_s);
   const std::string log = read_file(base.string() + ".log");
-  if (code != 0) {
-    if (log.find("==ERROR==") != std::string::npos) parse_ncu_log(log);  // throws with what to do
-    throw ncu_error("ncu ended with " + std::to_string(code) + ": " + last_lines(log + read_file(base.string() + ".out")), "");
-  }
+  if (code != 0) throw_failed(code, log, read_file(errors), read_file(output));
   result.passes = parse_ncu_log(log);
   const std::vector<std::string> import = {tool.path, "--import", base.string() + ".ncu-rep", "--csv", "--page", "raw", "--print-units", "base",
                                            "--print-fp", "--print-kernel-base", "mangled"};
-  if (const int imported = run_program(import, base.string() + ".csv", scratch.path(), run.timeout_s); imported != 0)
-    throw ncu_error("ncu --import ended with " + std::to_string(imported) + ": " + last_lines(read_file(base.string() + ".csv")), "");
-  result.table = parse_ncu_csv(read_file(base.string() + ".csv"), run.metrics);
+  const std::string csv = base.string() + ".csv";
+  if (const int imported = run_program(import, csv, csv, scratch.path(), run.timeout_s); imported != 0)
+    throw ncu_error("ncu --import ended with " + std::to_string(imported) + ": " + last_lines(read_file(csv), 4), "");
+  result.table = parse_ncu_csv(read_file(csv), run.metrics);
   if (result.passes.size() != result.table.rows.size())
     throw ncu_error("the log names the passes of " + std::to_string(result.passes.size()) + " launches and the report holds " +
                         std::to_string(result.table.rows.size()),

@@ -47,6 +47,11 @@ void check_metric_names(const std::vector<std::string>& metrics);
 /// (ERR_NVGPUCTRPERM), another client of the counters, MIG, an incompatible driver, no kernels.
 std::vector<int> parse_ncu_log(const std::string& text);
 
+/// What the profiler itself complains of in a text, its ==ERROR== and ==WARNING== lines without that mark.
+std::vector<std::string> ncu_complaints(const std::string& text);
+/// What to do about complaints of the profiler's, or "" where none is known.
+std::string ncu_remedy(const std::vector<std::string>& complaints);
+
 /// The installed profiler.
 struct ncu_tool {
   std::string path, version;  ///< "2025.3.1.0 (build 36398880)"
@@ -59,8 +64,12 @@ ncu_tool find_ncu();
 /// --query-metrics; launch__* is not in that list and passes. Nothing for a chip that has no name here.
 std::vector<std::string> unknown_metrics(const ncu_tool& tool, const std::vector<std::string>& metrics, int cc);
 
+/// The installed profiler, once its --help lists every option that is passed and its --query-metrics all of
+/// these: what it would refuse is an ncu_error before any program runs.
+ncu_tool find_ncu_for(const std::vector<std::string>& metrics, int cc);
+
 /// One run: the program with its arguments under the profiler, its report kept below `folder` as
-/// <name>.ncu-rep with <name>.log and <name>.csv.
+/// <name>.ncu-rep with <name>.log and <name>.csv, what the program printed in <name>.out and <name>.err.
 struct ncu_run {
   std::string folder, name;
   std::vector<std::string> metrics;
@@ -77,6 +86,7 @@ struct ncu_result {
   std::vector<int> passes;              ///< by launch
   std::vector<std::string> arguments;   ///< as passed
 };
+/// Throws ncu_error; where the program or the profiler failed, with their own last lines, the program's first.
 ncu_result run_ncu(const ncu_tool& tool, const ncu_run& run);
 
 }  // namespace capstone::claims

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -74,12 +75,20 @@ constexpr std::array causes = {
     cause{"unrecognised option",
           "this ncu does not know an option that its --help lists: run `$NCU --version` and take 2025.3"},
     cause{"application returned an error code",
-          "run the program by itself until it succeeds; its last lines are in the .out file beside the log"},
+          "run the program by itself until it succeeds; what it printed is in the .err and .out files beside the log"},
 };
 
 constexpr const char* no_kernels_remedy =
     "the program must call cudaProfilerStart after it made its context (cudaFree(0)) and before the "
     "launch to be profiled, cudaProfilerStop after it, and launch from its own process";
+
+/// A phrase as words of its own: "MIG" is not in "MIGRATE".
+bool says(const std::string& text, std::string_view phrase) {
+  const auto inside = [&](std::size_t at) { return at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '_'); };
+  for (auto at = text.find(phrase); at != std::string::npos; at = text.find(phrase, at + 1))
+    if ((at == 0 || !inside(at - 1)) && !inside(at + phrase.size())) return true;
+  return false;
+}
 
 /// Throws for the lines that begin with ==ERROR==, and for a run that profiled nothing.
 void throw_reported(const std::vector<std::string>& lines) {
@@ -92,9 +101,8 @@ void throw_reported(const std::vector<std::string>& lines) {
     none |= line.starts_with("==WARNING== No kernels were profiled");
   }
   if (!errors.empty()) {
-    for (const cause& known : causes)
-      if (errors.find(known.phrase) != std::string::npos) refuse("ncu: " + errors, known.remedy);
-    refuse("ncu: " + errors, "the whole text is in the log of the run");
+    const std::string remedy = ncu_remedy({errors});
+    refuse("ncu: " + errors, remedy.empty() ? "the whole text is in the log of the run" : remedy);
   }
   if (none) refuse("ncu: No kernels were profiled", no_kernels_remedy);
 }
@@ -460,6 +468,21 @@ ncu_table read_long(const page& p, const std::vector<std::string>& metrics) {
 }
 
 }  // namespace
+
+std::vector<std::string> ncu_complaints(const std::string& text) {
+  std::vector<std::string> complaints;
+  for (const std::string& line : lines_of(text))
+    for (const std::string_view mark : {"==ERROR== ", "==WARNING== "})
+      if (line.starts_with(mark)) complaints.push_back(line.substr(mark.size()));
+  return complaints;
+}
+
+std::string ncu_remedy(const std::vector<std::string>& complaints) {
+  for (const cause& known : causes)
+    for (const std::string& complaint : complaints)
+      if (says(complaint, known.phrase)) return known.remedy;
+  return "";
+}
 
 ncu_table parse_ncu_csv(const std::string& text, const std::vector<std::string>& metrics) {
   check_metric_names(metrics);

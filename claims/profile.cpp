@@ -194,11 +194,9 @@ class profiler {
   std::string start(profile_record& record) {
     if (const std::string why = why_no_counters(where_); !why.empty()) return why;
     try {
-      tool_ = find_ncu();
       std::vector<std::string> asked = core_metrics(where_.limits.cc);
       for (const std::string& metric : pipes_metrics(where_.limits.cc)) asked.push_back(metric);
-      if (const std::vector<std::string> unknown = unknown_metrics(tool_, asked, where_.limits.cc); !unknown.empty())
-        return "ncu " + tool_.version + " does not list " + joined(unknown) + " for this GPU; take a version whose --query-metrics does";
+      tool_ = find_ncu_for(asked, where_.limits.cc);
     } catch (const ncu_error& error) {
       return sentence(error);
     }

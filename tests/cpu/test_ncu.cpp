@@ -6,13 +6,19 @@
 #include "claims/ncu.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
+#include <utility>
 
 #include "claims/metrics.hpp"
 #include "tests/cpu/faulty_scale.hpp"
@@ -199,25 +205,113 @@ TEST_CASE("ncu: metrics are checked against what the profiler lists for the chip
   CHECK_THROWS_WITH_AS(unknown_metrics(tool, asked, 100), doctest::Contains("its form is not known"), ncu_error);  // lists nothing
 }
 
-TEST_CASE("ncu: a profiler that hangs, fails, is denied or too old is an error in time") {
+TEST_CASE("ncu: an option or metric that it does not list is refused before the program is run") {
   const scratch_tree tree("ncu");
-  const auto outcome = [&](const char* behaviour) -> std::string {
-    const with_fake fake(behaviour);
-    ncu_run run{tree.str(), "core", core_metrics(90), {"program"}};
-    run.timeout_s = 1;
+  const auto refused = [&](const std::string& metric) -> std::string {
+    const with_fake fake("");
     try {
-      run_ncu(find_ncu(), run);
+      run_ncu(find_ncu_for({"gpu__time_duration.sum", metric}, 90), {tree.str(), "core", core_metrics(90), {"program"}});
     } catch (const ncu_error& error) {
-      return std::string(error.what()) + " / " + error.remedy;
+      return error.what();
     }
     return "";
   };
+  {
+    const with_fake old("old");
+    CHECK_THROWS_WITH_AS(find_ncu_for(core_metrics(90), 90), doctest::Contains("does not list the option --graph-profiling"), ncu_error);
+  }
+  CHECK(contains(refused("dram__bites.sum"), "does not list dram__bites.sum"));
+  CHECK(contains(refused("dram__bytes\u200b.sum"), "expected ASCII letters"));
+  CHECK_FALSE(std::filesystem::exists(tree.str() + "/core.asked"));
+  CHECK(refused("dram__bytes.sum") == "");
+  CHECK(std::filesystem::exists(tree.str() + "/core.asked"));
+}
+
+namespace {
+
+/// What a run of the stand-in throws: its text, and what to do about it.
+std::pair<std::string, std::string> failure(const scratch_tree& tree, const char* behaviour, double timeout_s = 60) {
+  const with_fake fake(behaviour);
+  ncu_run run{tree.str(), "core", core_metrics(90), {"program"}};
+  run.timeout_s = timeout_s;
+  try {
+    run_ncu(find_ncu(), run);
+  } catch (const ncu_error& error) {
+    return {error.what(), error.remedy};
+  }
+  return {};
+}
+
+/// A process that is there and no zombie; waits for its end for a while.
+bool runs(const std::string& pid) {
+  for (int i = 0; i < 300; ++i) {
+    std::ifstream stat("/proc/" + pid + "/stat");
+    std::string text;
+    if (!std::getline(stat, text) || contains(text, ") Z ")) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return true;
+}
+
+std::string grandchild_of(const scratch_tree& tree) {
+  std::string pid;
+  for (int i = 0; i < 1000 && pid.empty(); ++i) {
+    std::ifstream(tree.str() + "/core.grandchild") >> pid;
+    if (pid.empty()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return pid;
+}
+
+}  // namespace
+
+TEST_CASE("ncu: a failing program's own last lines come first, then the profiler's, in few lines") {
+  const scratch_tree tree("ncu");
+  const auto [what, remedy] = failure(tree, "fails");
+  CHECK(what ==
+        "ncu ended with 7; the program's last lines:\non its way: 7\non its way: 8\non its way: 9\nthe cause: no such file\n"
+        "ncu's own:\nThe application returned an error code (7).");
+  CHECK(contains(remedy, "run the program by itself"));
+  CHECK(contains(failure(tree, "crash").first, "Segmentation fault in the program"));  // what it says on its standard output counts, too
+}
+
+TEST_CASE("ncu: what to do follows from the profiler's own lines, not from what the program prints") {
+  const scratch_tree tree("ncu");
+  CHECK(contains(failure(tree, "denied").second, "NVreg_RestrictProfilingToAdminUsers=0"));
+  CHECK(contains(failure(tree, "early").second, "does not know an option"));  // it came to no log
+  const auto [what, remedy] = failure(tree, "babbles");
+  CHECK(contains(what, "ERR_NVGPUCTRPERM"));
+  CHECK_FALSE(contains(remedy, "NVreg"));
+  CHECK(contains(remedy, "run the program by itself"));
+  CHECK(ncu_remedy({"MIGRATE is not supported"}) == "");
+  CHECK(contains(ncu_remedy({"not supported on MIG devices"}), "-mig 0"));
+}
+
+TEST_CASE("ncu: at the deadline the profiler ends with the program that it started") {
+  const scratch_tree tree("ncu");
   const auto begin = std::chrono::steady_clock::now();
-  CHECK(contains(outcome("hang"), "did not end within 1 s"));
+  CHECK(contains(failure(tree, "hang", 1).first, "did not end within 1 s"));
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
-  CHECK(contains(outcome("crash"), "Segmentation fault in the program"));
-  CHECK(contains(outcome("denied"), "NVreg_RestrictProfilingToAdminUsers=0"));
-  CHECK(contains(outcome("old"), "--graph-profiling"));
+  const std::string pid = grandchild_of(tree);
+  REQUIRE_FALSE(pid.empty());
+  CHECK_FALSE(runs(pid));
+}
+
+TEST_CASE("ncu: after kill -9 of the one who asked, neither the profiler nor its program runs on") {
+  const scratch_tree tree("ncu");
+  const pid_t asks = fork();
+  REQUIRE(asks >= 0);
+  if (asks == 0) {
+    failure(tree, "hang", 600);
+    _exit(1);
+  }
+  const std::string pid = grandchild_of(tree);
+  kill(asks, SIGKILL);
+  waitpid(asks, nullptr, 0);
+  REQUIRE_FALSE(pid.empty());
+  CHECK_FALSE(runs(pid));
+}
+
+TEST_CASE("ncu: a profiler that is not there is an error that names where it was looked for") {
   setenv("NCU", "/nowhere/ncu", 1);
   CHECK_THROWS_WITH_AS(find_ncu(), doctest::Contains("/nowhere/ncu"), ncu_error);
   unsetenv("NCU");
