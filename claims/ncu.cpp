@@ -16,6 +16,7 @@
 #include <set>
 #include <sstream>
 
+#include "claims/external.hpp"
 #include "core/process.hpp"
 
 namespace capstone::claims {
@@ -27,18 +28,6 @@ std::string read_file(const fs::path& path) {
   std::ostringstream text;
   text << in.rdbuf();
   return text.str();
-}
-
-/// The last lines of a text that say something, each on a line of its own, at most `most`.
-std::string last_lines(const std::string& text, std::size_t most) {
-  constexpr std::size_t widest = 200;
-  std::vector<std::string> lines;
-  std::istringstream all(text);
-  for (std::string line; std::getline(all, line);)
-    if (line.find_first_not_of(" \t\r") != std::string::npos) lines.push_back(line.substr(0, widest));
-  std::string tail;
-  for (std::size_t i = lines.size() - std::min(most, lines.size()); i < lines.size(); ++i) tail += (tail.empty() ? "" : "\n") + lines[i];
-  return tail;
 }
 
 /// Runs a program without a shell until it ends or the time is up, what it prints in `output` and, where
@@ -78,31 +67,6 @@ int run_program(const std::vector<std::string>& arguments, const fs::path& outpu
   if (const std::string lines = last_lines(complaints, 2); !lines.empty()) said += "\nncu's own:\n" + lines;
   throw ncu_error(said, ncu_remedy(own));
 }
-
-std::string find_on_path(const std::string& name) {
-  const char* path = std::getenv("PATH");
-  std::istringstream folders(path == nullptr ? "" : path);
-  for (std::string folder; std::getline(folders, folder, ':');)
-    if (const fs::path file = fs::path(folder) / name; access(file.c_str(), X_OK) == 0 && fs::is_regular_file(file)) return file.string();
-  return "";
-}
-
-class scratch_folder {
- public:
-  scratch_folder() : path_((fs::temp_directory_path() / "capstone-ncu-XXXXXX").string()) {
-    if (mkdtemp(path_.data()) == nullptr) throw ncu_error("the folder " + path_ + " cannot be made", "");
-  }
-  ~scratch_folder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  scratch_folder(const scratch_folder&) = delete;
-  scratch_folder& operator=(const scratch_folder&) = delete;
-  fs::path path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 std::string output_of(const std::vector<std::string>& arguments) {
   const scratch_folder scratch;

@@ -134,30 +134,6 @@ std::string why_no_counters(const device& where) {
   return "";
 }
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ",") + word;
-  return text;
-}
-
-/// This program again, with the same problems in the same order.
-std::vector<std::string> harness_command(const std::string& self, const selection& wanted,
-                                         const profile_options& options, const device& where) {
-  std::vector<std::string> words = {
-      self,       "launch-for-profiler",         "--launches", std::to_string(options.launches),
-      "--device", std::to_string(where.ordinal), "--seed",     std::to_string(wanted.seed)};
-  const auto add = [&](const char* option, const std::string& value) {
-    if (!value.empty()) words.insert(words.end(), {option, value});
-  };
-  add("--kernel", joined(wanted.kernels));
-  add("--dtype", joined(wanted.dtypes));
-  for (const std::string& shape : wanted.shapes) add("--shape", shape);
-  if (wanted.shapes.empty())
-    add("--suite", joined(wanted.suites.empty() ? wanted.default_suites : wanted.suites));
-  for (const std::string& plugin : options.plugins) add("--spec", fs::absolute(plugin).string());
-  return words;
-}
-
 /// A text as a record keeps it: paths below `folder` from there on.
 std::string without_folder(std::string text, const std::string& folder) {
   const std::string prefix = folder + "/";
@@ -185,8 +161,7 @@ class profiler {
       : wanted_(wanted),
         options_(options),
         where_(where),
-        self_(fs::read_symlink("/proc/self/exe").string()),
-        folder_((fs::path(self_).parent_path().parent_path() / "profile" / session).string()) {}
+        folder_((fs::read_symlink("/proc/self/exe").parent_path().parent_path() / "profile" / session).string()) {}
 
   const std::string& folder() const { return folder_; }
 
@@ -213,7 +188,8 @@ class profiler {
     wanted.folder = folder_;
     wanted.name = name;
     wanted.metrics = metrics;
-    wanted.program = harness_command(self_, wanted_, options_, where_);
+    wanted.program = this_program_again({"launch-for-profiler", "--launches", std::to_string(options_.launches)}, wanted_,
+                                        options_.plugins, where_);
     // A launch is saved and restored for every pass, and the caches are emptied: some 50 ms where
     // it is large.
     wanted.timeout_s = 60 + 0.6 * static_cast<double>(problems) * options_.launches;
@@ -256,7 +232,7 @@ class profiler {
   const selection& wanted_;
   const profile_options& options_;
   const device& where_;
-  std::string self_, folder_;
+  std::string folder_;
   ncu_tool tool_;
 };
 

@@ -37,6 +37,12 @@ std::int64_t elements(const problem& what) {
   return count;
 }
 
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ",") + word;
+  return text;
+}
+
 std::vector<suite_problem> problems_of(const op& of, const selection& wanted, const device& where) {
   std::vector<suite_problem> list;
   for (const std::string& text : wanted.shapes)
@@ -83,6 +89,23 @@ std::vector<chosen> choose(const selection& wanted, const device& where) {
         "no kernel has this pair of --kernel and --dtype; expected one that "
         "its spec declares");
   return list;
+}
+
+std::vector<std::string> this_program_again(const std::vector<std::string>& command, const selection& wanted,
+                                            const std::vector<std::string>& plugins, const device& where) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> words = {fs::read_symlink("/proc/self/exe").string()};
+  words.insert(words.end(), command.begin(), command.end());
+  words.insert(words.end(), {"--device", std::to_string(where.ordinal), "--seed", std::to_string(wanted.seed)});
+  const auto add = [&](const char* option, const std::string& value) {
+    if (!value.empty()) words.insert(words.end(), {option, value});
+  };
+  add("--kernel", joined(wanted.kernels));
+  add("--dtype", joined(wanted.dtypes));
+  for (const std::string& shape : wanted.shapes) add("--shape", shape);
+  if (wanted.shapes.empty()) add("--suite", joined(wanted.suites.empty() ? wanted.default_suites : wanted.suites));
+  for (const std::string& plugin : plugins) add("--spec", fs::absolute(plugin).string());
+  return words;
 }
 
 std::string out_root(const selection& wanted, const device& where) {

@@ -42,6 +42,10 @@ struct chosen {
 /// suites that the user did not name (all but edge) are cut to what takes a moment.
 std::vector<chosen> choose(const selection& wanted, const device& where);
 
+/// This program's command line with another command and its options, for the same problems in the same order.
+std::vector<std::string> this_program_again(const std::vector<std::string>& command, const selection& wanted,
+                                            const std::vector<std::string>& plugins, const device& where);
+
 /// The source tree for GPUs, build/host below it for the host, unless the user says otherwise.
 /// Times of the host are never kept among the evidence: throws std::invalid_argument for such an
 /// `out`.
