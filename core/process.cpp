@@ -153,6 +153,14 @@ int run_to_end(const process_setup& setup, deadline until) {
   }
 }
 
+void end_with_parent() {
+  // Not PR_SET_PDEATHSIG, which asks for the parent's thread: it may end before the parent does.
+  std::thread([parent = getppid()] {
+    while (getppid() == parent) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    std::raise(SIGKILL);
+  }).detach();
+}
+
 void stop_on_signals() {
   struct sigaction action {};
   action.sa_handler = [](int number) {

@@ -59,6 +59,10 @@ class process {
 /// where it was killed at the deadline. Throws `stopped`.
 int run_to_end(const process_setup& setup, deadline until);
 
+/// From here on this program is killed when its parent ends. For one that is started by another's means,
+/// which may take it out of its group.
+void end_with_parent();
+
 /// From here on SIGINT and SIGTERM end waits with `stopped` instead of the program; a second one ends
 /// the program.
 void stop_on_signals();

@@ -3,6 +3,7 @@
 // Children that crash, hang and babble, the lock on a GPU, and the status words.
 #include <doctest/doctest.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -87,6 +88,27 @@ TEST_CASE("subprocess: what a command started ends with it, whether it succeeds 
     CHECK(run_to_end({.arguments = {"/bin/sh", "-c", script}}, in(10s)) == code);
     CHECK_FALSE(runs(file));
   }
+  fs::remove(file);
+}
+
+TEST_CASE("subprocess: a program that left its group, and ends with its parent, ends") {
+  const auto file = fs::temp_directory_path() / ("capstone-apart-" + std::to_string(getpid()));
+  const pid_t parent = fork();
+  REQUIRE(parent >= 0);
+  if (parent == 0) {
+    if (fork() == 0) {
+      setsid();
+      end_with_parent();
+      atomic_write(file.string(), std::to_string(getpid()));
+    }
+    for (;;) pause();
+  }
+  for (int i = 0; i < 500 && !fs::exists(file); ++i) std::this_thread::sleep_for(10ms);
+  std::this_thread::sleep_for(250ms);
+  CHECK(kill(std::stoi(read_text(file.string())), 0) == 0);  // not before
+  kill(parent, SIGKILL);
+  waitpid(parent, nullptr, 0);
+  CHECK_FALSE(runs(file));
   fs::remove(file);
 }
 
