@@ -123,12 +123,7 @@ bool is_launch(CUpti_CallbackDomain domain, CUpti_CallbackId id, std::string& na
   const char* text = nullptr;
   if (cupti().callback_name(domain, id, &text) != CUPTI_SUCCESS || text == nullptr) return false;
   name = text;
-  for (const char* prefix : {"cudaLaunchKernel", "cudaGraphLaunch", "cuLaunchKernel", "cuGraphLaunch"})
-    if (name.starts_with(prefix)) {
-      if (const auto version = name.find("_v"); version != std::string::npos) name.resize(version);
-      return true;
-    }
-  return false;
+  return is_launch_call(name);
 }
 
 void take_record(const CUpti_Activity* record) {
@@ -182,7 +177,7 @@ std::uint32_t major_of(std::uint32_t api_version) { return api_version >= 10000 
 }  // namespace
 
 struct activity_tracer::state {
-  std::string source;
+  std::string version;
 };
 
 activity_tracer::activity_tracer() : state_(std::make_unique<state>()) {
@@ -193,8 +188,8 @@ activity_tracer::activity_tracer() : state_(std::make_unique<state>()) {
     throw trace_error("libcupti has API version " + std::to_string(version) + ", this program was compiled for " +
                              std::to_string(CUPTI_API_VERSION) + "; expected the same CUDA major version");
   // Up to 12.9 the API was numbered on its own: 26 came with 12.8.
-  const std::string cuda = version < 10000 ? "" : " " + std::to_string(version / 10000) + "." + std::to_string(version % 10000 / 100);
-  state_->source = "CUPTI activity" + cuda + " (API version " + std::to_string(version) + ")";
+  const std::string cuda = version < 10000 ? "" : std::to_string(version / 10000) + "." + std::to_string(version % 10000 / 100) + " ";
+  state_->version = cuda + "(API version " + std::to_string(version) + ")";
   a.expect(a.register_callbacks(request_buffer, complete_buffer), "cuptiActivityRegisterCallbacks");
   for (const CUpti_ActivityKind kind : kinds) a.expect(a.enable(kind), "cuptiActivityEnable");
 }
@@ -204,7 +199,7 @@ activity_tracer::~activity_tracer() {
   cupti().flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
 }
 
-const std::string& activity_tracer::source() const { return state_->source; }
+const std::string& activity_tracer::version() const { return state_->version; }
 
 std::uint64_t activity_tracer::now_ns() const {
   std::uint64_t now = 0;
@@ -230,7 +225,7 @@ activity_tracer::activity_tracer() {
   throw trace_error("this program was built without CUPTI's headers; install the CUDA toolkit's part cuda-cupti-dev and build again");
 }
 activity_tracer::~activity_tracer() = default;
-const std::string& activity_tracer::source() const {
+const std::string& activity_tracer::version() const {
   static const std::string none;
   return none;
 }

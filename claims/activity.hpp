@@ -6,17 +6,11 @@
 #pragma once
 
 #include <memory>
-#include <stdexcept>
 #include <string>
 
 #include "claims/trace.hpp"
 
 namespace capstone::claims {
-
-/// Nothing, or not all, could be traced; the sentence says why.
-struct trace_error : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
 
 /// Records from its construction to its destruction; only one at a time. libcupti is loaded here and
 /// nowhere else: a program that uses CUPTI cannot run under Nsight Compute, and `claims` must.
@@ -27,8 +21,8 @@ class activity_tracer {
   activity_tracer(const activity_tracer&) = delete;
   activity_tracer& operator=(const activity_tracer&) = delete;
 
-  /// "CUPTI activity 13.0 (API version 130001)"
-  const std::string& source() const;
+  /// "13.0 (API version 130001)"
+  const std::string& version() const;
 
   /// Nanoseconds now, on the events' clock.
   std::uint64_t now_ns() const;

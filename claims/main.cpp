@@ -91,6 +91,8 @@ int run(int argc, char** argv) {
   claims::predict_options foresee;
   claims::profile_options profiling;
   claims::calibrate_options ceilings;
+  claims::timeline_options tracing;
+  std::vector<int> calls;
   int launches = 5;
 
   const auto add_evidence = [&](CLI::App* command) {
@@ -121,6 +123,8 @@ int run(int argc, char** argv) {
   profile->add_flag("--unverified", profiling.unverified, "go on without `verify`; such a profile is INVALID");
   auto* timeline = app.add_subcommand("timeline", "when kernels and launches run, fused, unfused and in a graph");
   add_selection(timeline, wanted, plugins);
+  timeline->add_option("--tracer", tracing.tracer, "auto: nsys where it gives a report, else CUPTI, and why (default); nsys; cupti")
+      ->check(CLI::IsMember({"auto", "nsys", "cupti"}));
   auto* table = app.add_subcommand("table", "print every record as tab-separated values; no GPU");
   add_evidence(table);
   table->add_option("--device", table_device, "only this device's id, e.g. h200");
@@ -131,10 +135,13 @@ int run(int argc, char** argv) {
   report->add_option("--out", folder, "where to write (default: report/ in the build folder)");
   auto* check = app.add_subcommand("check", "do all records read, agree with each other, and are they current? no GPU");
   add_evidence(check);
-  // What the profiler runs: these are of no use by hand.
+  // What the profiler and the tracer run: these are of no use by hand.
   auto* harness = app.add_subcommand("launch-for-profiler", "")->group("");
   add_selection(harness, wanted, plugins);
   harness->add_option("--launches", launches);
+  auto* traced = app.add_subcommand("launch-for-tracer", "")->group("");
+  add_selection(traced, wanted, plugins);
+  traced->add_option("--calls", calls)->delimiter(',')->required();
   auto* probe = app.add_subcommand("probe", "")->group("");
   probe->add_option("--device", wanted.device);
   probe->add_option("--plan", plan)->required();
@@ -158,6 +165,7 @@ int run(int argc, char** argv) {
   if (*calibrate) return claims::calibrate(ceilings, open_or_exit(wanted.device));
   if (*verify) return claims::verify(wanted, open_or_exit(wanted.device));
   if (*harness) return claims::harness(wanted, open_or_exit(wanted.device), launches);
+  if (*traced) return claims::launch_for_tracer(wanted, open_or_exit(wanted.device), calls);
   wanted.tuned_only = true;
   wanted.default_suites = {"llm", "narrow"};
   if (*predict) return claims::predict(wanted, foresee);
@@ -166,7 +174,10 @@ int run(int argc, char** argv) {
     profiling.plugins = plugins;
     return claims::profile(wanted, profiling, where);
   }
-  if (*timeline) return claims::timeline(wanted, where);
+  if (*timeline) {
+    tracing.plugins = plugins;
+    return claims::timeline(wanted, tracing, where);
+  }
   if (!budget.empty()) options.budget_s = seconds(budget);
   return claims::bench(wanted, where, options);
 }

@@ -13,7 +13,11 @@
 #include <stdexcept>
 
 #include "claims/activity.hpp"
+#include "claims/external.hpp"
+#include "claims/nsys.hpp"
 #include "claims/race.hpp"
+#include "core/marker.hpp"
+#include "core/process.hpp"
 #include "core/stats.hpp"
 
 namespace capstone::claims {
@@ -46,6 +50,7 @@ class lane_runner {
   void enqueue(int calls) {
     for (int i = 0; i < calls; ++i) one_(next_++ % sets_, stream_);
   }
+  cudaStream_t stream() const { return stream_; }
   void wait() { check_cuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
 
   void capture(int calls) {
@@ -119,43 +124,99 @@ void prepare(const device& where, const problem_plan& plan, std::uint64_t seed, 
   arms_of(where, *plan.kernel, *plan.what, r);
 }
 
+/// Every arm from a stream, then every one in a graph.
+std::vector<lane_plan> lanes_of(const race& r) {
+  std::vector<lane_plan> lanes;
+  for (const bool in_graph : {false, true})
+    for (std::size_t i = 0; i < r.arms.size(); ++i) lanes.push_back({r.arms[i].name + (in_graph ? ", graph" : ", stream"), i, in_graph});
+  return lanes;
+}
+
 /// Fills in the lanes and their times without a tracer, which slows launches once it is attached.
 void time_untraced(const device& where, problem_plan& plan, std::uint64_t seed) {
   timing_options timing;
   race r;
   prepare(where, plan, seed, timing, r);
   plan.l2 = timing.sets * timing.bytes_per_call >= 3 * where.limits.l2_bytes ? "cold" : "warm";
-  for (const bool in_graph : {false, true})
-    for (std::size_t i = 0; i < r.arms.size(); ++i) {
-      lane_plan lane{r.arms[i].name + (in_graph ? ", graph" : ", stream"), i, in_graph};
-      lane_runner runner(r.arms[i].run, timing.sets);
-      runner.enqueue(2);
+  plan.lanes = lanes_of(r);
+  for (lane_plan& lane : plan.lanes) {
+    lane_runner runner(r.arms[lane.arm].run, timing.sets);
+    runner.enqueue(2);
+    runner.wait();
+    const auto begin = clock::now();
+    runner.enqueue(2);
+    runner.wait();
+    lane.calls = std::clamp(int(lane_us / (us_since(begin) / 2)), least_calls, most_calls);
+    if (lane.in_graph) runner.capture(lane.calls), runner.replay(), runner.wait();
+    lane.wall = wall_us(runner, lane.calls, lane.in_graph);
+  }
+}
+
+/// Makes the calls of every window, all lanes in turn, as often as windows are traced. `begin` and `end`
+/// stand around each one, with the stream idle.
+void run_windows(const race& r, int sets, const std::vector<lane_plan>& lanes, const std::function<void(lane_runner&)>& begin,
+                 const std::function<void(std::size_t, lane_runner&)>& end) {
+  for (int repeat = 0; repeat < traced_windows; ++repeat)
+    for (std::size_t i = 0; i < lanes.size(); ++i) {
+      const lane_plan& lane = lanes[i];
+      lane_runner runner(r.arms[lane.arm].run, sets);
+      runner.enqueue(1);
       runner.wait();
-      const auto begin = clock::now();
-      runner.enqueue(2);
-      runner.wait();
-      lane.calls = std::clamp(int(lane_us / (us_since(begin) / 2)), least_calls, most_calls);
-      if (in_graph) runner.capture(lane.calls), runner.replay(), runner.wait();
-      lane.wall = wall_us(runner, lane.calls, in_graph);
-      plan.lanes.push_back(lane);
+      if (lane.in_graph) runner.capture(lane.calls);
+      // What a first call loads, and what the tracer's first launches after a flush cost (some 0.4 ms on an
+      // H200), is before the window.
+      const auto call = [&](int calls) {
+        if (lane.in_graph) runner.replay();
+        else runner.enqueue(calls);
+        runner.wait();
+      };
+      call(2);
+      begin(runner);
+      call(lane.calls);
+      end(i, runner);
     }
 }
 
-lane_events trace_window(lane_runner& runner, const lane_plan& lane, activity_tracer& tracer) {
+/// Of each lane, every window.
+using lane_windows = std::vector<std::vector<lane_events>>;
+
+lane_windows trace_by_cupti(const device& where, const problem_plan& plan, std::uint64_t seed, activity_tracer& tracer) {
+  timing_options timing;
+  race r;
+  prepare(where, plan, seed, timing, r);
+  lane_windows windows(plan.lanes.size());
+  std::uint64_t began = 0;
   tracer.take();
-  // What a first call loads, and what the tracer's first launches after a flush cost (some 0.4 ms on an
-  // H200), is before the window.
-  if (lane.in_graph) runner.replay();
-  else runner.enqueue(2);
-  runner.wait();
-  const std::uint64_t begin = tracer.now_ns();
-  if (lane.in_graph) runner.replay();
-  else runner.enqueue(lane.calls);
-  runner.wait();
-  lane_events events = tracer.take();
-  for (auto* list : {&events.kernels, &events.launches, &events.overheads})
-    std::erase_if(*list, [&](const traced_interval& e) { return e.begin_ns < begin; });
-  return events;
+  const auto begin = [&](lane_runner&) { began = tracer.now_ns(); };
+  const auto end = [&](std::size_t lane, lane_runner&) {
+    lane_events events = tracer.take();
+    for (auto* list : {&events.kernels, &events.launches, &events.overheads})
+      std::erase_if(*list, [&](const traced_interval& e) { return e.begin_ns < began; });
+    windows[lane].push_back(std::move(events));
+  };
+  run_windows(r, timing.sets, plan.lanes, begin, end);
+  return windows;
+}
+
+/// All problems in one run of this program under nsys.
+std::vector<lane_windows> trace_by_nsys(const device& where, const selection& wanted, const timeline_options& options, const std::vector<problem_plan>& plans,
+                                        const nsys_tool& tool) {
+  std::string calls;
+  std::size_t lanes = 0;
+  for (const problem_plan& plan : plans)
+    for (const lane_plan& lane : plan.lanes) calls += (lanes++ == 0 ? "" : ",") + std::to_string(lane.calls);
+  const scratch_folder scratch;
+  nsys_run run{scratch.path().string(), "timeline", this_program_again({"launch-for-tracer", "--calls", calls}, wanted, options.plugins, where)};
+  run.timeout_s = 120 + 30 * double(plans.size());
+  const std::vector<lane_events> windows = split_windows(run_nsys(tool, run), lanes * traced_windows);
+  std::vector<lane_windows> all;
+  auto next = windows.begin();
+  for (const problem_plan& plan : plans) {
+    lane_windows& of = all.emplace_back(plan.lanes.size());
+    for (int repeat = 0; repeat < traced_windows; ++repeat)
+      for (auto& lane : of) lane.push_back(*next++);
+  }
+  return all;
 }
 
 void print(const timeline_lane& l) {
@@ -165,26 +226,18 @@ void print(const timeline_lane& l) {
               l.api_us_per_call);
 }
 
-void trace(const device& where, const problem_plan& plan, std::uint64_t seed, const std::string& out, activity_tracer& tracer) {
-  timing_options timing;
-  race r;
-  prepare(where, plan, seed, timing, r);
-  timeline_record record{this_run(), describe(where), tracer.source(), plan.kernel->name(), plan.kernel->dtype, id_of(*plan.of, *plan.what), plan.l2, {}};
+void keep(const device& where, const problem_plan& plan, const lane_windows& traced, const tracer_id& tracer, const std::string& out) {
+  timeline_record record{this_run(), describe(where), tracer, plan.kernel->name(), plan.kernel->dtype, id_of(*plan.of, *plan.what), plan.l2, {}};
   std::vector<std::vector<std::pair<timeline_lane, lane_events>>> windows(plan.lanes.size());
-  for (int repeat = 0; repeat < traced_windows; ++repeat)
-    for (std::size_t i = 0; i < plan.lanes.size(); ++i) {
-      const lane_plan& lane = plan.lanes[i];
-      lane_runner runner(r.arms[lane.arm].run, timing.sets);
-      runner.enqueue(1);
-      runner.wait();
-      if (lane.in_graph) runner.capture(lane.calls);
-      timeline_lane traced;
-      traced.name = lane.name;
-      traced.calls = lane.calls;
-      traced.wall_us_per_call = lane.wall;
-      lane_events events = trace_window(runner, lane, tracer);
-      derive(events, traced);
-      windows[i].emplace_back(std::move(traced), std::move(events));
+  for (std::size_t i = 0; i < plan.lanes.size(); ++i)
+    for (const lane_events& events : traced[i]) {
+      timeline_lane lane;
+      lane.name = plan.lanes[i].name;
+      lane.calls = plan.lanes[i].calls;
+      lane.wall_us_per_call = plan.lanes[i].wall;
+      derive(events, lane);
+      if (tracer.name == nsys_name) lane.overhead_us.reset();  // its reports do not tell
+      windows[i].emplace_back(std::move(lane), events);
     }
   std::vector<std::pair<std::string, lane_events>> events;
   for (auto& lane : windows) {
@@ -205,34 +258,76 @@ void trace(const device& where, const problem_plan& plan, std::uint64_t seed, co
     stem += "." + layout;
   }
   std::filesystem::create_directories(std::filesystem::path(stem).parent_path());
-  atomic_write(stem + ".json", chrome_trace(events));
+  atomic_write(stem + ".json", chrome_trace(events, tracer));
   atomic_write(stem + ".yaml", write_timeline(record));
   std::printf("  %s.yaml, and .json for Perfetto\n", stem.c_str());
 }
 
+std::vector<problem_plan> plans_of(const std::vector<chosen>& all) {
+  std::vector<problem_plan> plans;
+  for (const chosen& c : all)
+    for (const suite_problem& item : c.problems) plans.push_back({c.of, c.kernel, &item.what, "", {}});
+  return plans;
+}
+
 }  // namespace
 
-int timeline(const selection& wanted, const device& where) {
+int timeline(const selection& wanted, const timeline_options& options, const device& where) {
   if (where.is_host()) {
     std::fprintf(stderr, "claims timeline refuses: device is host, which launches nothing; expected a GPU\n");
     return 2;
   }
   const std::string out = out_root(wanted, where);
   check_cuda(cudaSetDevice(where.ordinal), "cudaSetDevice");
-  std::vector<problem_plan> plans;
   const std::vector<chosen> all = choose(wanted, where);
-  for (const chosen& c : all)
-    for (const suite_problem& item : c.problems) plans.push_back({c.of, c.kernel, &item.what, "", {}});
+  std::vector<problem_plan> plans = plans_of(all);
   for (problem_plan& plan : plans) time_untraced(where, plan, wanted.seed);
+  std::vector<lane_windows> windows;
   try {
-    activity_tracer tracer;
-    for (const problem_plan& plan : plans) {
-      std::printf("timeline of %s %s %s\n", plan.kernel->name().c_str(), plan.kernel->dtype.c_str(), id_of(*plan.of, *plan.what).shape.c_str());
-      trace(where, plan, wanted.seed, out, tracer);
+    const auto by_nsys = [&] {
+      const nsys_tool tool = find_nsys();
+      windows = trace_by_nsys(where, wanted, options, plans, tool);
+      return tracer_id{nsys_name, tool.version, ""};
+    };
+    const auto by_cupti = [&] {
+      activity_tracer tracer;
+      for (const problem_plan& plan : plans) windows.push_back(trace_by_cupti(where, plan, wanted.seed, tracer));
+      return tracer_id{cupti_name, tracer.version(), ""};
+    };
+    const tracer_id tracer = trace_by(options.tracer, by_nsys, by_cupti);
+    std::printf("traced by %s\n", tracer.label().c_str());
+    for (std::size_t i = 0; i < plans.size(); ++i) {
+      std::printf("timeline of %s %s %s\n", plans[i].kernel->name().c_str(), plans[i].kernel->dtype.c_str(), id_of(*plans[i].of, *plans[i].what).shape.c_str());
+      keep(where, plans[i], windows[i], tracer, out);
     }
   } catch (const trace_error& error) {
     std::fprintf(stderr, "claims timeline: INCONCLUSIVE: %s\n", error.what());
     return 4;
+  }
+  return 0;
+}
+
+int launch_for_tracer(selection wanted, const device& where, const std::vector<int>& calls) {
+  tools::end_with_parent();  // nsys starts programs in a session of their own
+  if (where.is_host()) throw std::invalid_argument("device is host; expected a GPU, for only its launches are traced");
+  wanted.tuned_only = true;  // as `timeline` chooses
+  check_cuda(cudaSetDevice(where.ordinal), "cudaSetDevice");
+  const std::vector<chosen> all = choose(wanted, where);
+  auto next = calls.begin();
+  for (const problem_plan& plan : plans_of(all)) {
+    timing_options timing;
+    race r;
+    prepare(where, plan, wanted.seed, timing, r);
+    std::vector<lane_plan> lanes = lanes_of(r);
+    for (lane_plan& lane : lanes) {
+      if (next == calls.end()) throw std::invalid_argument("calls has " + std::to_string(calls.size()) + " numbers; expected one for each lane of each problem");
+      lane.calls = *next++;
+    }
+    const auto mark = [](lane_runner& runner) {
+      launch_marker(runner.stream());
+      runner.wait();
+    };
+    run_windows(r, timing.sets, lanes, mark, [&](std::size_t, lane_runner& runner) { mark(runner); });
   }
   return 0;
 }

@@ -80,7 +80,7 @@ timeline_lane read_lane(const yaml_reader& at, bool of_one_window) {
   if (!of_one_window) {
     for (const yaml_reader& share : at.get_list("shares")) lane.shares.push_back(share.as_double(0));
     if (lane.shares.size() % 2 == 0) at.at("shares").fail("an odd number of shares");
-    lane.overhead_us = at.get_double("overhead_us", 0);
+    if (at.has("overhead_us")) lane.overhead_us = at.get_double("overhead_us", 0);
   }
   lane.api_us_per_call = at.get_double("api_us_per_call", 0);
   lane.kernel_us = at.get_double("kernel_us", 0);
@@ -111,6 +111,17 @@ std::size_t behind(const std::string& text, std::size_t open) {
 }
 
 }  // namespace
+
+std::string tracer_id::label() const { return name + " " + version + (fallback.empty() ? "" : "; " + fallback); }
+
+bool is_launch_call(std::string& name) {
+  for (const char* prefix : {"cudaLaunchKernel", "cudaGraphLaunch", "cuLaunchKernel", "cuGraphLaunch"})
+    if (name.starts_with(prefix)) {
+      if (const auto version = name.find("_v"); version != std::string::npos) name.resize(version);
+      return true;
+    }
+  return false;
+}
 
 std::string short_kernel_name(const std::string& demangled) {
   std::string name = demangled;
@@ -183,7 +194,8 @@ void derive(const lane_events& events, timeline_lane& lane) {
 std::string write_timeline(const timeline_record& record) {
   yaml_writer w;
   write_run(w, timeline_schema, record.run, record.device);
-  w.field("note", "").field("source", record.source);
+  w.field("note", "").begin("tracer", yaml_style::flow_map).field("name", record.tracer.name);
+  w.field("version", record.tracer.version).field("fallback", record.tracer.fallback).end();
   w.field("kernel", record.kernel).field("dtype", record.dtype);
   w.field("shape", record.what.shape).field("layout", record.what.layout).field("l2", record.l2);
   w.begin("lanes", yaml_style::block_list);
@@ -193,8 +205,9 @@ std::string write_timeline(const timeline_record& record) {
     w.field("window_us", lane.window_us).field("busy_us", lane.busy_us).field("gap_us", lane.gap_us);
     w.field("launch_share", lane.launch_share).begin("shares", yaml_style::flow_list);
     for (const double share : lane.shares) w.item(share);
-    w.end().field("overhead_us", lane.overhead_us).field("api_us_per_call", lane.api_us_per_call);
-    w.field("kernel_us", lane.kernel_us).list("names", lane.names);
+    w.end();
+    if (lane.overhead_us) w.field("overhead_us", *lane.overhead_us);
+    w.field("api_us_per_call", lane.api_us_per_call).field("kernel_us", lane.kernel_us).list("names", lane.names);
     w.begin("kernels", yaml_style::flow_list);
     for (const timeline_lane::bar& b : lane.kernels)
       w.begin(yaml_style::flow_list).item(b.begin_us).item(b.length_us).item(b.name).end();
@@ -212,7 +225,16 @@ timeline_record read_timeline(const std::string& path) {
   const bool of_one_window = at.get_string("schema") == timeline_schema_of_one_window;
   read_run(at, of_one_window ? timeline_schema_of_one_window : timeline_schema, record.run, record.device);
   at.get_string("note");
-  record.source = at.get_string("source");
+  if (of_one_window) {
+    const std::string source = at.get_string("source");
+    record.tracer.name = source.substr(0, std::strlen(cupti_name));
+    if (record.tracer.name != cupti_name || source.size() < record.tracer.name.size() + 2) at.at("source").fail("\"CUPTI activity \" and a version");
+    record.tracer.version = source.substr(record.tracer.name.size() + 1);
+  } else {
+    const yaml_reader tracer = at.at("tracer");
+    record.tracer = {tracer.get_string("name"), tracer.get_string("version"), tracer.get_string("fallback")};
+    if (record.tracer.name != cupti_name && record.tracer.name != nsys_name) tracer.at("name").fail("\"CUPTI activity\" or \"nsys\"");
+  }
   record.kernel = at.get_string("kernel");
   record.dtype = at.get_string("dtype");
   record.what = {at.get_string("shape"), at.get_string("layout")};
@@ -223,8 +245,9 @@ timeline_record read_timeline(const std::string& path) {
   return record;
 }
 
-std::string chrome_trace(const std::vector<std::pair<std::string, lane_events>>& lanes) {
-  std::string text = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n";
+std::string chrome_trace(const std::vector<std::pair<std::string, lane_events>>& lanes, const tracer_id& tracer) {
+  std::string text = "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"tracer\":" + json_text(tracer.name) + ",\"version\":" + json_text(tracer.version) +
+                     ",\"fallback\":" + json_text(tracer.fallback) + "},\"traceEvents\":[\n";
   bool first = true;
   const auto put = [&](const std::string& event) {
     text += (first ? "" : ",\n") + event;

@@ -9,6 +9,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,7 +20,8 @@
 namespace capstone::claims {
 
 inline constexpr const char* timeline_schema = "capstone-timeline/2";
-/// One window a lane, its first 40 kernels and launches, and no overhead. Read, never written.
+/// One window a lane, its first 40 kernels and launches, no overhead, and the tracer's name and version in
+/// one text, `source`. Read, never written.
 inline constexpr const char* timeline_schema_of_one_window = "capstone-timeline/1";
 
 /// Something that ran, nanoseconds on one clock. `correlation` joins a kernel and its launch.
@@ -34,6 +37,25 @@ struct lane_events {
   std::vector<traced_interval> launches;
   std::vector<traced_interval> overheads;  ///< the tracer's own work
 };
+
+/// Nothing, or not all, could be traced; the sentence says why.
+struct trace_error : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+inline constexpr const char* cupti_name = "CUPTI activity";
+inline constexpr const char* nsys_name = "nsys";
+
+/// What traced, and why it was not the one before it.
+struct tracer_id {
+  std::string name;      ///< "CUPTI activity", "nsys"
+  std::string version;   ///< "13.0 (API version 130001)"
+  std::string fallback;  ///< "nsys: no importer beside it"; "" where the first choice traced
+  std::string label() const;  ///< "CUPTI activity 13.0 (API version 130001); nsys: no importer beside it"
+};
+
+/// Whether this call of the runtime or driver launches kernels; takes the version off its name ("_v7000").
+bool is_launch_call(std::string& name);
 
 /// The function's name without namespaces, template arguments and parameters; of the library's one
 /// `entry<Kernel>` the kernel's: "rms_norm_kernel".
@@ -53,7 +75,8 @@ struct timeline_lane {
   double busy_us = 0, gap_us = 0;  ///< within the window: some kernel runs, and none does
   double launch_share = 0;      ///< gap / window
   std::vector<double> shares;   ///< of every window that was traced, in that order
-  double overhead_us = 0;       ///< within the window: the tracer's own work, an upper part of the gaps
+  /// Within the window: the tracer's own work, an upper part of the gaps. Nothing where it does not tell.
+  std::optional<double> overhead_us;
   double api_us_per_call = 0;   ///< the host inside launch calls
   double kernel_us = 0;         ///< median
   std::vector<std::string> names;
@@ -71,7 +94,7 @@ void derive(const lane_events& events, timeline_lane& lane);
 struct timeline_record {
   run_context run;
   record_device device;
-  std::string source;  ///< "CUPTI activity 13.0 (API version 130001)"
+  tracer_id tracer;
   std::string kernel, dtype;
   problem_id what;
   std::string l2;  ///< "cold": the calls rotate over three times the L2 or more; else "warm"
@@ -82,7 +105,8 @@ std::string write_timeline(const timeline_record& record);
 /// Strict, and every number that follows from the intervals must follow from them. Throws record_error.
 timeline_record read_timeline(const std::string& path);
 
-/// A process per lane, thread 0 the host's launches, a thread per stream; flows join them.
-std::string chrome_trace(const std::vector<std::pair<std::string, lane_events>>& lanes);
+/// A process per lane, thread 0 the host's launches, a thread per stream; flows join them. The tracer is in
+/// `otherData`.
+std::string chrome_trace(const std::vector<std::pair<std::string, lane_events>>& lanes, const tracer_id& tracer);
 
 }  // namespace capstone::claims

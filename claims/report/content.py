@@ -286,7 +286,7 @@ def timeline_section(kernel):
                 f"timeline-{i + 1}",
                 f"Timeline of {kernel.title}, {where}",
                 f"{where}: the first {exact(round(figures.timeline_span(t), 1))} µs of the window. "
-                f"Source: {t['source']}."
+                f"Traced by {figures.tracer(t, version=True)}."
                 + (" The second record is a Chrome trace for a trace viewer." if t["trace"] else ""),
                 records,
                 t,

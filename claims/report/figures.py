@@ -11,6 +11,7 @@ import io
 import math
 import re
 import statistics
+import textwrap
 
 import matplotlib
 
@@ -502,6 +503,14 @@ def timeline_span(record):
     )
 
 
+def tracer(record, version=False):
+    """What traced, and why it was not the tracer before it; records of one window have name and version only."""
+    if "source" in record:
+        return record["source"]
+    by = record["tracer"]
+    return by["name"] + (f" {by['version']}" if version else "") + (f"; {by['fallback']}" if by["fallback"] else "")
+
+
 def timeline(record, width):
     span = timeline_span(record)
     if span <= 0:
@@ -526,16 +535,18 @@ def timeline(record, width):
             label="gap: the GPU idles",
         ),
     ]
-    top = 24
+    axis_label = ["microseconds; all lanes on this scale"]
+    axis_label += textwrap.wrap(f"Traced by {tracer(record)}", (width - left - right) // 7)
+    top, bottom = 24, 28 + 14 * len(axis_label)
     figure, axes = canvas(
-        width, top + lane_height * len(record["lanes"]) + 42, left=left, right=right, top=top, bottom=42
+        width, top + lane_height * len(record["lanes"]) + bottom, left=left, right=right, top=top, bottom=bottom
     )
     axis = axes[0][0]
     axis.set_xlim(0, span)
     axis.set_ylim(lane_height * len(record["lanes"]), 0)
     axis.set_yticks([])
     axis.spines["left"].set_visible(False)
-    axis.set_xlabel("microseconds; all lanes on this scale")
+    axis.set_xlabel("\n".join(axis_label))
     for i, lane in enumerate(record["lanes"]):
         y = i * lane_height + 4
         kernels = [(max(0, s), min(s + d, span)) for s, d, _ in lane["kernels"] if s < span and s + d > 0]

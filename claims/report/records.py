@@ -144,7 +144,8 @@ PROFILE = HEAD | {
 }
 TIMELINE = {
     "schema": str,
-    "source": str,
+    "source?": str,  # of schema 1: the tracer's name and version
+    "tracer?": {"name": str, "version": str, "fallback": str},
     "kernel": str,
     "dtype": str,
     "shape": str,
@@ -329,6 +330,9 @@ def _check_profile(record, predictions, folder):
 
 
 def _check_timeline(record):
+    here, other = ("source", "tracer") if record["schema"].endswith("/1") else ("tracer", "source")
+    if record.get(here) is None or record.get(other) is not None:
+        raise RecordError(f"{record.path}: {here} is missing, or {other} is there; expected {here} alone")
     if not record["lanes"]:
         raise RecordError(f"{record.path}: lanes is empty")
     for i, lane in enumerate(record["lanes"]):

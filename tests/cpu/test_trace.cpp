@@ -67,7 +67,7 @@ TEST_CASE("timeline: kernels on two streams that overlap are busy once") {
 TEST_CASE("timeline: the record reads back, and nothing unknown with it") {
   timeline_record record;
   record.device.id = "h200";
-  record.source = "CUPTI activity 13.0 (API version 130001)";
+  record.tracer = {"CUPTI activity", "13.0 (API version 130001)", "nsys: no importer beside it"};
   record.kernel = "rms_norm", record.dtype = "bf16", record.what = {"rows=1,cols=4096", ""}, record.l2 = "cold";
   record.lanes.resize(1);
   record.lanes[0].name = "capstone, graph", record.lanes[0].calls = 2;
@@ -77,6 +77,16 @@ TEST_CASE("timeline: the record reads back, and nothing unknown with it") {
   const std::string path = tree.str() + "/t.yaml", text = write_timeline(record);
   std::ofstream(path) << text;
   CHECK(write_timeline(read_timeline(path)) == text);
+  CHECK(read_timeline(path).tracer.label() == "CUPTI activity 13.0 (API version 130001); nsys: no importer beside it");
+  record.tracer = {"nsys", "2025.3.1", ""};
+  record.lanes[0].overhead_us.reset();  // which it does not tell
+  const std::string by_nsys = write_timeline(record);
+  std::ofstream(path) << by_nsys;
+  CHECK(write_timeline(read_timeline(path)) == by_nsys);
+  CHECK_FALSE(read_timeline(path).lanes[0].overhead_us.has_value());
+  record.tracer.name = "perf";
+  std::ofstream(path) << write_timeline(record);
+  CHECK_THROWS_WITH_AS(read_timeline(path), doctest::Contains("expected \"CUPTI activity\" or \"nsys\""), capstone::tools::record_error);
   std::ofstream(path) << text << "more: 1\n";
   CHECK_THROWS_AS(read_timeline(path), capstone::tools::record_error);
 }
@@ -84,7 +94,7 @@ TEST_CASE("timeline: the record reads back, and nothing unknown with it") {
 TEST_CASE("timeline: a number that does not follow from the record's intervals is refused by name") {
   timeline_record record;
   record.device.id = "h200";
-  record.source = "CUPTI activity 13.0 (API version 130001)";
+  record.tracer = {"CUPTI activity", "13.0 (API version 130001)", "nsys: no importer beside it"};
   record.kernel = "rms_norm", record.dtype = "bf16", record.what = {"rows=1,cols=4096", ""}, record.l2 = "warm";
   record.lanes.resize(1);
   timeline_lane& lane = record.lanes[0];
@@ -141,16 +151,16 @@ TEST_CASE("timeline: a kernel is shown by its function's name, one of the librar
 }
 
 TEST_CASE("timeline: the trace is JSON in which every kernel's flow begins at its launch") {
-  const std::string text = chrome_trace({{"capstone, \"stream\"", two_calls()}, {"unfused, stream", two_calls()}});
+  const std::string text = chrome_trace({{"capstone, \"stream\"", two_calls()}, {"unfused, stream", two_calls()}}, {"CUPTI activity", "13.0", "nsys: no importer beside it"});
   const scratch_tree tree("trace");
   const std::string path = tree.str() + "/t.json";
   std::ofstream(path) << text;
   const std::string script =
-      "import json; d = json.load(open(\"" + path + "\"))[\"traceEvents\"]; s = {e[\"id\"]: e for e in d if e[\"ph\"] == \"s\"}; "
+      "import json; t = json.load(open(\"" + path + "\")); d = t[\"traceEvents\"]; s = {e[\"id\"]: e for e in d if e[\"ph\"] == \"s\"}; "
       "f = {e[\"id\"]: e for e in d if e[\"ph\"] == \"f\"}; x = [e for e in d if e[\"ph\"] == \"X\"]; "
       "print(len(x), len(s), s.keys() == f.keys(), all(s[i][\"ts\"] <= f[i][\"ts\"] and s[i][\"pid\"] == f[i][\"pid\"] for i in s), "
-      "sorted({e[\"pid\"] for e in d}))";
-  CHECK(capstone::tools::output_of("python3 -c '" + script + "'") == "8 4 True True [0, 1]\n");
+      "sorted({e[\"pid\"] for e in d}), t[\"otherData\"][\"fallback\"])";
+  CHECK(capstone::tools::output_of("python3 -c '" + script + "'") == "8 4 True True [0, 1] nsys: no importer beside it\n");
 }
 
 TEST_CASE("timeline: the committed ones show launch where it was predicted to dominate") {
@@ -158,6 +168,7 @@ TEST_CASE("timeline: the committed ones show launch where it was predicted to do
     const std::string stem = std::string(CAPSTONE_SOURCE_DIR) + "/evidence/h200/timelines/" + kernel + ".bf16.rows=";
     const timeline_record small = read_timeline(stem + "1,cols=4096.yaml"), large = read_timeline(stem + "16384,cols=8192.yaml");
     CHECK(small.lanes.at(0).name == "capstone, stream");
+    CHECK(small.tracer.label() == "CUPTI activity 13.0 (API version 130001)");  // of schema 1
     CHECK(small.lanes.at(0).launch_share > 0.5);
     CHECK(large.lanes.at(0).launch_share < 0.05);
     CHECK(small.lanes.at(2).launch_share < small.lanes.at(0).launch_share);  // a graph launches once

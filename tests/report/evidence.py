@@ -549,13 +549,17 @@ def timeline(folder, kernel, rows, cols, lanes, version=2):
         for each in lanes:
             share = each["launch_share"]
             each.update(shares=[round(share * part, 4) for part in (0.9, 1, 1.05)], overhead_us=0.4)
+    tracer = {"source": "CUPTI activity 13.0"}
+    if version >= 2:
+        fallback = "nsys: no importer beside it"
+        tracer = {"tracer": {"name": "CUPTI activity", "version": "13.0", "fallback": fallback}}
     stem = folder / f"timelines/{kernel}.bf16.{shape_of(rows, cols)}"
     save(
         stem.with_name(stem.name + ".yaml"),
         head("timeline", "time-1", 9)
         | {
             "schema": f"capstone-timeline/{version}",
-            "source": "CUPTI activity 13.0",
+            **tracer,
             "kernel": kernel,
             "dtype": "bf16",
             "shape": shape_of(rows, cols),

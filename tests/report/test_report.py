@@ -238,6 +238,9 @@ class Written(unittest.TestCase):
         self.assertIn("; 32 under 1 pixel", text)  # 780 us on 962 pixels, kernels of 0.2 us every 25 us
         svg = (self.report / "gpu/figures/row_scale.bf16.timeline-1.svg").read_text()
         self.assertIn("<pattern", svg)  # hatched gaps
+        self.assertIn("Traced by CUPTI activity; nsys: no importer beside it", svg)
+        self.assertIn("Traced by CUPTI activity 13.0; nsys: no importer beside it.", text)
+        self.assertIn("Traced by CUPTI activity 13.0.", text)  # of schema 1
 
     def test_accuracy_is_counted_from_the_records(self):
         rows = {tuple(row[:2]): row[2:] for row in self.page.section("accuracy")["rows"]}
@@ -518,6 +521,16 @@ class Small(unittest.TestCase):
                 "timelines/row_scale.bf16.rows=1,cols=4096.yaml",
                 lambda f: f["lanes"][0].update(names=[]),
                 "not in names",
+            ),
+            (
+                "timelines/row_scale.bf16.rows=1,cols=4096.yaml",
+                lambda f: f.update(source="CUPTI activity 13.0"),
+                "expected tracer alone",
+            ),
+            (
+                "timelines/row_scale.bf16.rows=1,cols=4096.yaml",
+                lambda f: f["tracer"].pop("fallback"),
+                "tracer.fallback is missing",
             ),
         ]
         texts = [
