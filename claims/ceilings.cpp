@@ -91,6 +91,14 @@ std::vector<floor_point> read_floors(const yaml_reader& at) {
   return floors;
 }
 
+floor_fit fit_of(const yaml_reader& item, const ceilings& c, const mix& of) {
+  try {
+    return fit_floor(points_of(c, of));
+  } catch (const std::invalid_argument& error) {
+    item.fail("floors that a line fits: " + std::string(error.what()));
+  }
+}
+
 /// The fits are functions of the floors, so a fit that says anything else was edited.
 std::vector<floor_fit> read_fits(const yaml_reader& at, const ceilings& c) {
   std::vector<floor_fit> fits;
@@ -105,7 +113,7 @@ std::vector<floor_fit> read_fits(const yaml_reader& at, const ceilings& c) {
                 item.get_doubles("residuals")};
     if (!seen.insert(mix_of(f)).second) item.at("reads").fail("a mix that did not come before");
     if (missing.erase(mix_of(f)) == 0) item.at("reads").fail("a mix that has floors");
-    const floor_fit should = fit_floor(points_of(c, mix_of(f)));
+    const floor_fit should = fit_of(item, c, mix_of(f));
     if (!near(f.fixed_us, should.fixed_us))
       item.at("fixed_us").fail(format_double(recorded(should.fixed_us)) + ", as its floors say");
     if (!near(f.gb_per_s, should.gb_per_s))
@@ -251,7 +259,7 @@ ceilings read_ceilings(const std::string& path) {
   const yaml_reader at = yaml_reader::load(path);
   ceilings c;
   read_run(at, ceilings_schema, c.run, c.device);
-  at.get_string("note");
+  expect_note(at, "");
   c.sm_mhz = read_clock(at);
   const yaml_reader launch = at.at("launch"), chain = at.at("chain_us"), rates = at.at("rates");
   c.launch_stream_us = get_positive(launch, "stream_us");

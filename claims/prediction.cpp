@@ -4,7 +4,6 @@
 #include "claims/prediction.hpp"
 
 #include <algorithm>
-#include <set>
 
 #include "core/fingerprint.hpp"
 
@@ -31,13 +30,6 @@ std::string read_filled(const yaml_reader& at, const char* expected) {
   const std::string text = at.as_string();
   if (text.empty()) at.fail(expected);
   return text;
-}
-
-/// A record's name of a metric, term or story, which must not come twice.
-std::string read_new_name(const yaml_reader& at, std::set<std::string>& seen) {
-  const std::string name = read_filled(at, "a name");
-  if (!seen.insert(name).second) at.fail("a name that did not come before");
-  return name;
 }
 
 void write_launch(yaml_writer& w, const predicted_launch& l) {

@@ -74,9 +74,9 @@ void write_problem(yaml_writer& w, const profiled& p) {
   w.end().field("verdict", p.verdict).field("story", p.story).field("next", p.next).end();
 }
 
-counter_values read_counter(const yaml_reader& at, std::int64_t launches) {
+counter_values read_counter(const yaml_reader& at, std::int64_t launches, std::set<std::string>& seen) {
   counter_values c;
-  c.metric = at.get_string("metric");
+  c.metric = read_new_name(at.at("metric"), seen);
   c.unit = at.get_string("unit");
   for (const yaml_reader& value : at.get_list("values")) c.values.push_back(read_number(value));
   if (std::ssize(c.values) != launches)
@@ -121,8 +121,9 @@ profiled read_problem(const yaml_reader& at) {
             seen.get_int("block", 0), seen.get_int("streams", 0)};
   p.time_us = read_band(at.at("time_us"));
   p.floor_us = read_band(at.at("floor_us"));
+  std::set<std::string> metrics;
   for (const yaml_reader& item : at.get_list("counters"))
-    p.counters.push_back(read_counter(item, p.launches));
+    p.counters.push_back(read_counter(item, p.launches, metrics));
   for (const yaml_reader& item : at.get_list("faults")) p.faults.push_back(read_fault(item));
   for (const yaml_reader& item : at.get_list("verdicts")) p.verdicts.push_back(read_claim(item));
   p.verdict = read_verdict(at.at("verdict"));

@@ -48,6 +48,14 @@ void write_output(yaml_writer& w, const check_result& r) {
   w.field("bias", finite(r.bias)).field("bias_limit", finite(r.bias_limit)).end();
 }
 
+/// Of any value, infinities and NaN included.
+double read_exact(const yaml_reader& at) {
+  const std::string text = at.as_string();
+  const double value = std::strtod(text.c_str(), nullptr);
+  if (exact(value) != text) at.fail("a number in at most 9 digits, as \"" + exact(value) + "\"");
+  return value;
+}
+
 check_result read_output(const yaml_reader& at) {
   check_result r;
   r.output = at.get_string("output");
@@ -56,8 +64,8 @@ check_result read_output(const yaml_reader& at) {
   r.worst_ratio = at.get_double("ratio", 0);
   r.row = at.get_int("row", 0);
   r.col = at.get_int("col", 0);
-  r.actual = std::strtod(at.get_string("actual").c_str(), nullptr);
-  r.expected = std::strtod(at.get_string("expected").c_str(), nullptr);
+  r.actual = read_exact(at.at("actual"));
+  r.expected = read_exact(at.at("expected"));
   r.error = at.get_double("error");
   r.bound = at.get_double("bound");
   r.bias = at.get_double("bias");
@@ -75,8 +83,8 @@ void write_arm(yaml_writer& w, const arm_row& row) {
   w.end();
 }
 
-arm_row read_arm(const yaml_reader& at) {
-  arm_row row{at.get_string("name"),   at.get_string("version"), at.get_double("ms", 0),
+arm_row read_arm(const yaml_reader& at, std::set<std::string>& seen) {
+  arm_row row{read_new_name(at.at("name"), seen), at.get_string("version"), at.get_double("ms", 0),
               at.get_double("low", 0), at.get_double("high", 0), {}};
   if (at.has("speedup")) row.speedup = read_band(at.at("speedup"));
   if (at.has("spread")) {
@@ -89,6 +97,7 @@ arm_row read_arm(const yaml_reader& at) {
     if (row.kernels.empty()) at.at("kernels").fail("the names of the kernels that ran");
   }
   if (at.has("do_bench_ms")) row.do_bench_ms = at.get_double("do_bench_ms", 0);
+  if (at.has("do_bench_ms") && row.do_bench_ms == 0) at.at("do_bench_ms").fail("a time above 0");
   if (row.speedup.has_value() == (row.name == own_name))
     at.fail("a speedup for every arm but capstone");
   return row;
@@ -135,16 +144,20 @@ comparison read_comparison(const yaml_reader& at) {
   c.watts = at.get_double("watts", 0);
   c.other_processes = at.get_int("other_processes", -1);
   c.floor_target = read_band(at.at("floor_target"));
-  for (const yaml_reader& arm : at.get_list("arms")) c.arms.push_back(read_arm(arm));
+  std::set<std::string> arms;
+  for (const yaml_reader& arm : at.get_list("arms")) c.arms.push_back(read_arm(arm, arms));
   for (const char* name : {own_name, twin_name, floor_name})
     if (c.find(name) == nullptr) at.at("arms").fail("an arm named " + std::string(name));
   if (at.has("suite")) c.suite = at.get_string("suite");
-  if (at.has("absent"))
+  if (at.has("suite") && c.suite.empty()) at.at("suite").fail("a suite's name");
+  if (at.has("absent")) {
+    if (at.get_list("absent").empty()) at.at("absent").fail("one peer or more");
     for (const yaml_reader& peer : at.get_list("absent")) {
       c.absent.push_back({peer.get_string("name"), peer.get_string("version"), peer.get_string("reason")});
       if (c.absent.back().reason.empty()) peer.at("reason").fail("why it was not raced");
       if (c.find(c.absent.back().name) != nullptr) peer.at("name").fail("a peer that is not among the arms");
     }
+  }
   if (c.is_race())  // a time without the kernel that took it could be another library's
     for (const arm_row& row : c.arms)
       if (row.name != floor_name && row.kernels.empty()) at.at("arms").fail("kernels for every arm but the floor");
@@ -191,6 +204,17 @@ void write_band(yaml_writer& w, const char* key, const ratio_band& band) {
 
 ratio_band read_band(const yaml_reader& at) {
   return {at.get_double("median", 0), at.get_double("low", 0), at.get_double("high", 0)};
+}
+
+void expect_note(const yaml_reader& at, const std::string& note) {
+  if (at.get_string("note") != note) at.at("note").fail("\"" + note + "\"");
+}
+
+std::string read_new_name(const yaml_reader& at, std::set<std::string>& seen) {
+  const std::string name = at.as_string();
+  if (name.empty()) at.fail("a name");
+  if (!seen.insert(name).second) at.fail("a name that did not come before");
+  return name;
 }
 
 double recorded(double value) { return std::strtod(format_double(finite(value)).c_str(), nullptr); }
@@ -319,7 +343,7 @@ session_record read_session(const std::string& path) {
   const yaml_reader at = yaml_reader::load(path);
   session_record record;
   read_run(at, session_schema, record.run, record.device);
-  at.get_string("note");
+  expect_note(at, record.device.id == "host" ? host_note : "");
   record.seed = at.get_int("seed");
   std::int64_t voids = 0;
   for (const yaml_reader& item : at.get_list("comparisons")) {

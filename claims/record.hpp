@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,10 @@ void read_run(const yaml_reader& at, const char* schema, run_context& run, recor
 /// `key: {median: 1, low: 0.9, high: 1.1}`
 void write_band(yaml_writer& w, const char* key, const ratio_band& band);
 ratio_band read_band(const yaml_reader& at);
+/// A `note` that says what the writer writes: anything else would be lost when the record is written again.
+void expect_note(const yaml_reader& at, const std::string& note);
+/// A name in a list, which must not come twice.
+std::string read_new_name(const yaml_reader& at, std::set<std::string>& seen);
 
 /// The number as a record keeps it: rounded, finite. Verdicts are taken on these, so that whoever
 /// reads the record comes to the same.

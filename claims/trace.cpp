@@ -224,7 +224,7 @@ timeline_record read_timeline(const std::string& path) {
   timeline_record record;
   const bool of_one_window = at.get_string("schema") == timeline_schema_of_one_window;
   read_run(at, of_one_window ? timeline_schema_of_one_window : timeline_schema, record.run, record.device);
-  at.get_string("note");
+  expect_note(at, "");
   if (of_one_window) {
     const std::string source = at.get_string("source");
     record.tracer.name = source.substr(0, std::strlen(cupti_name));

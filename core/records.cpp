@@ -182,15 +182,17 @@ struct yaml_reader::builder : YAML::EventHandler {
   }
   void attach(node n) {
     if (open.empty()) return static_cast<void>(root = std::move(n));
-    auto& [parent, key] = open.back();
+    auto& [parent, key, line] = open.back();
     if (parent.kind == node::map && key.empty()) {
       if (n.kind != node::scalar || n.text.empty()) {
         raise(n.line, "a key is " + n.describe() + "; expected a name");
       }
+      line = n.line;
       return static_cast<void>(key = n.text);
     }
     if (parent.kind == node::map) {
       n.key = std::exchange(key, "");
+      n.line = line;  // where the key is: a block begins on the next line
       const auto first = std::ranges::find(parent.children, n.key, &node::key);
       if (first != parent.children.end()) {
         raise(n.line, "duplicate key '" + n.key + "' with value " + n.describe() +
@@ -201,10 +203,10 @@ struct yaml_reader::builder : YAML::EventHandler {
   }
   void begin(node n, decltype(node::kind) kind) {
     n.kind = kind, n.quoted = false;
-    open.emplace_back(std::move(n), "");
+    open.push_back({std::move(n), "", 0});
   }
   void close() {
-    node n = std::move(open.back().first);
+    node n = std::move(open.back().collection);
     open.pop_back();
     attach(std::move(n));
   }
@@ -236,7 +238,12 @@ struct yaml_reader::builder : YAML::EventHandler {
   std::string file;
   node& root;
   int documents = 0;
-  std::vector<std::pair<node, std::string>> open;  // with a map's key that waits for its value
+  struct level {
+    node collection;
+    std::string key;  // of a map, that waits for its value, and its line
+    int line;
+  };
+  std::vector<level> open;
 };
 
 yaml_reader yaml_reader::parse(std::string_view text, const std::string& file) {
