@@ -27,8 +27,13 @@ struct folder {
 };
 
 json header(const std::string& source = "sha256:1") {
-  return {{"kernel", "k"}, {"dtype", "f32"}, {"device", {{"id", "host"}}}, {"source", source}, {"toolchain", {{"cuda", "13.0"}}},
-          {"measuring", 1}};
+  return {{"kernel", "k"}, {"dtype", "f32"}, {"source", source}, {"axes", "sha256:2"}, {"measuring", 1}, {"cols", {64}}, {"seed", 1},
+          {"device", {{"id", "host"}, {"name", "host"}, {"cc", "0.0"}, {"sms", 0}, {"l2_bytes", 0}, {"driver", "host"}}},
+          {"toolchain", {{"cuda", "13.0"}, {"flags", {"-O3"}}}}, {"simulated", true}, {"git", "abc"}, {"dirty", false}};
+}
+
+json gated(const std::string& name, const std::string& state = "ok", const std::string& why = "") {
+  return {{"key", content_key(name)}, {"phase", "gate"}, {"cols", 64}, {"config", {{"lanes", name}}}, {"state", state}, {"why", why}};
 }
 
 void append(const std::string& path, const std::string& text) { std::ofstream(path, std::ios::app) << text; }
@@ -39,14 +44,14 @@ TEST_CASE("journal: what was added is found again by the run that resumes") {
   folder in;
   {
     journal log(in.file(), header(), false);
-    log.add({{"key", "a"}, {"state", "ok"}});
-    log.add({{"key", "b"}, {"state", "wrong"}, {"why", "a byte \xff that is no UTF-8"}});
+    log.add(gated("a"));
+    log.add(gated("b", "wrong", "a byte \xff that is no UTF-8"));
   }
   journal log(in.file(), header(), true);
   CHECK(log.resumed() == 2);
-  REQUIRE(log.find("b") != nullptr);
-  CHECK(log.find("b")->at("state") == "wrong");
-  CHECK(log.find("c") == nullptr);
+  REQUIRE(log.find(content_key("b")) != nullptr);
+  CHECK(log.find(content_key("b"))->at("state") == "wrong");
+  CHECK(log.find(content_key("c")) == nullptr);
   CHECK(read_journal(in.file()).size() == 3);  // the header is not written again
 }
 
@@ -54,8 +59,8 @@ TEST_CASE("journal: a line torn anywhere is cut off, and what follows it is whol
   folder in;
   {
     journal log(in.file(), header(), false);
-    log.add({{"key", "a"}, {"us", {1.5, 2.5}}});
-    log.add({{"key", "b"}, {"us", {3.5}}});
+    log.add(gated("a"));
+    log.add(gated("b"));
   }
   const auto whole = read_text(in.file());
   const auto begin = whole.rfind("\n", whole.size() - 2) + 1;
@@ -64,12 +69,12 @@ TEST_CASE("journal: a line torn anywhere is cut off, and what follows it is whol
     {
       journal log(in.file(), header(), true);
       CHECK(log.resumed() == 1);
-      CHECK(log.find("b") == nullptr);
-      log.add({{"key", "c"}});
+      CHECK(log.find(content_key("b")) == nullptr);
+      log.add(gated("c"));
     }
     const auto lines = read_journal(in.file());
     REQUIRE(lines.size() == 3);
-    CHECK(lines[2] == json{{"key", "c"}});
+    CHECK(lines[2] == gated("c"));
   }
 }
 
@@ -85,7 +90,7 @@ TEST_CASE("journal: a broken line in the middle is an error with its number") {
   folder in;
   {
     journal log(in.file(), header(), false);
-    log.add({{"key", "a"}});
+    log.add(gated("a"));
   }
   append(in.file(), "{\"key\": \n{\"key\": \"b\"}\n");
   CHECK_THROWS_WITH_AS(read_journal(in.file()), (in.file() + ":3: not a JSON object; expected a journal's line").c_str(), record_error);
@@ -110,11 +115,11 @@ TEST_CASE("journal: a run that begins anew keeps the old journal beside its own"
   folder in;
   for (int run = 0; run < 3; ++run) {
     journal log(in.file(), header(), false);
-    log.add({{"key", std::to_string(run)}});
+    log.add(gated(std::to_string(run)));
   }
-  CHECK(read_journal((in.path / "a.1.jsonl.old").string())[1]["key"] == "0");
-  CHECK(read_journal((in.path / "a.2.jsonl.old").string())[1]["key"] == "1");
-  CHECK(read_journal(in.file())[1]["key"] == "2");
+  CHECK(read_journal((in.path / "a.1.jsonl.old").string())[1]["config"]["lanes"] == "0");
+  CHECK(read_journal((in.path / "a.2.jsonl.old").string())[1]["config"]["lanes"] == "1");
+  CHECK(read_journal(in.file())[1]["config"]["lanes"] == "2");
 }
 
 TEST_CASE("journal: a run that begins anew keeps also what it could not read") {
